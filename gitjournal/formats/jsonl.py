@@ -1,0 +1,145 @@
+"""Our own interchange: one canonical event a line, side files in a folder (docs/format.md section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from gitjournal import objects, refs
+from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
+from gitjournal.formats.protocol import Options, Source
+from gitjournal.formats.report import ImportReport
+from gitjournal.journal import Journal
+from gitjournal.objects import MAX_EVENT_BYTES, Event, FileBlob
+from gitjournal.refs import Name
+
+#: Side file k of event n of ``x.jsonl`` is ``x.jsonl.files/n.k``.
+FILES_SUFFIX = ".files"
+
+
+class Jsonl:
+    """The whole events: importing an export gives the same commit ids."""
+
+    name = "jsonl"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the first line is a first event."""
+        line = head.split(b"\n", 1)[0]
+        return line.startswith(b'{"actor":"') and b'"prev":null' in line and b'"seq":1,' in line and b'"v":1}' in line
+
+    def load(self, journal: Journal, source: Source, options: Options) -> ImportReport:
+        """Import an export. Events that the journal has are compared; FormatError or ImportRefused, by line.
+
+        Nothing is added when a line is damaged within the first batch; what was added before one stays.
+        """
+        report = ImportReport(str(source.path), self.name, dry_run=options.dry_run)
+        name = _target(source)
+        if name is None:
+            return report
+        if options.session not in (None, name.session):
+            raise UsageError(f"{source.path} is of session {name.session!r}: the id is part of every event's hash")
+        report.session, report.branch = name.session, name.branch
+        before = _head_seq(journal, name)
+        items = _items(source, report, options)
+        if options.dry_run:
+            for _ in items:
+                pass
+        else:
+            journal.graft(name, items)
+        report.added = max(0, report.records - before)
+        report.skipped_known = report.records - report.added
+        if report.records < before:
+            report.notes.append("the journal has more of this session than the file")
+        return report
+
+    def export(self, journal: Journal, name: Name, out: BinaryIO, files: Path | None) -> int:
+        """See `Format.export`. UsageError when there are side files and no folder for them."""
+        count = 0
+        for event in journal.events(name):
+            for k in range(1, len(event.files) + 1):
+                if files is None:
+                    raise UsageError(f"{name} has side files, which need a folder", hint="Export to a file.")
+                _write(files / f"{event.seq}.{k}", journal.raw_file(name, event.seq, k))
+            out.write(event.raw + b"\n")
+            count += 1
+        return count
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _head_seq(journal: Journal, name: Name) -> int:
+    try:
+        return journal.head(name).seq
+    except NotFound:
+        return 0
+
+
+def _target(source: Source) -> Name | None:
+    """The branch that the events are of: the last one that begins in them. None for an empty file."""
+    name: Name | None = None
+    for number, line in _lines(source):
+        if number > 1 and b'"type":"session.' not in line:
+            continue
+        event = _parse(source, number, line)
+        if number == 1 or event.type == "session.fork":
+            name = Name(event.session)
+        elif event.type == "session.branch" and isinstance(branch := event.data.get("branch"), str):
+            name = Name(event.session, branch)
+    if name is not None:
+        refs.check_id(name.branch, "branch name")
+    return name
+
+
+def _lines(source: Source) -> Iterator[tuple[int, bytes]]:
+    """(number, line without newline). ImportRefused for a line that is cut or too long."""
+    with source.open() as stream:
+        number = 0
+        while line := stream.readline(MAX_EVENT_BYTES + 1):
+            number += 1
+            if not line.endswith(b"\n"):
+                why = "has no newline: the file is cut" if len(line) <= MAX_EVENT_BYTES else "is too long for an event"
+                raise ImportRefused(f"{source.path}: line {number} {why}")
+            yield number, line[:-1]
+
+
+def _parse(source: Source, number: int, line: bytes) -> Event:
+    try:
+        return Event.parse(line)
+    except FormatError as error:
+        raise ImportRefused(f"{source.path}: line {number}: {error}") from None
+
+
+def _items(source: Source, report: ImportReport, options: Options) -> Iterator[tuple[Event, list[FileBlob]]]:
+    """All events with their side files, checked to follow one another."""
+    folder = source.path.with_name(source.path.name + FILES_SUFFIX)
+    prev: Event | None = None
+    for number, line in _lines(source):
+        event = _parse(source, number, line)
+        if event.seq != number or event.prev != (prev.hash if prev else None):
+            raise FormatError("broken-link", "the event does not follow the one on the line before", seq=event.seq)
+        report.records, report.size = number, report.size + len(line) + 1
+        if options.progress and number % 2000 == 0:
+            options.progress(report.size, number)
+        prev = event
+        yield event, [_side_file(folder, event, k) for k in range(1, len(event.files) + 1)]
+
+
+def _side_file(folder: Path, event: Event, k: int) -> FileBlob:
+    entry = event.files[k - 1]
+    path = folder / f"{event.seq}.{k}"
+    try:
+        with path.open("rb") as stream:
+            # A byte more than it may have, so that a wrong file is not read whole.
+            blob = objects.side_file(stream.read(entry["size"] + 1), entry["media_type"], entry.get("name"))
+    except OSError as error:
+        raise FormatError("bad-file", f"side file {path}: {error.strerror}", seq=event.seq) from None
+    if blob.entry != entry:
+        raise FormatError("bad-file", f"{path} is not the side file that the event names", seq=event.seq)
+    return blob

@@ -1,0 +1,367 @@
+"""A journal: the sessions of one repository, and what can be done with them.
+
+Floor 3. Everything here is a few calls of `chain` and `writer`; the format is theirs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gitjournal import refs, store
+from gitjournal.chain import Appended, Chain
+from gitjournal.errors import AlreadyExists, FormatError, NotAJournal, NotFound, UsageError
+from gitjournal.objects import Event, FileBlob
+from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
+from gitjournal.store import Store
+from gitjournal.writer import Draft, Durability, Pending, Writer, start_branch
+
+#: Types that have a meaning for the chain; only the calls named for them make such events.
+RESERVED_TYPES = frozenset(
+    {"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"}
+)
+_FOLDER = ".gitjournal"
+
+
+def init(path: str | os.PathLike[str]) -> Journal:
+    """Make a journal at ``path`` (a folder that is missing, empty, or already a journal) and open it.
+
+    Raises NotAJournal when something else is there, StorageError when the disk refuses.
+    """
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        return open_journal(folder)
+    store.create(folder)
+    journal = Journal(Store(folder))
+    with Writer(journal.chain(Name(JOURNAL_SESSION))) as writer:
+        writer.append(Draft("session.start", {"format": 1}))
+    return journal
+
+
+def open_journal(path: str | os.PathLike[str]) -> Journal:
+    """Open the journal at ``path``: the repository itself, or a folder that holds it as ``.git``.
+
+    Raises NotFound when there is nothing, NotAJournal when it is something else.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise NotFound(f"there is no journal at {folder}", hint="Make one with: gj init")
+    if not (folder / "HEAD").is_file() and (folder / ".git").is_dir():
+        folder = folder / ".git"
+    journal = Journal(Store(folder))
+    if not journal.is_journal():
+        raise NotAJournal(f"{folder} is a git repository, but not a journal", hint="Make one with: gj init")
+    return journal
+
+
+def discover(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Where the journal is: ``explicit``, ``$GITJOURNAL_DIR``, the nearest ``.gitjournal`` upwards from ``cwd``,
+    else the user's own. The folder may not exist yet."""
+    named = explicit or environ.get("GITJOURNAL_DIR")
+    if named:
+        return Path(named)
+    for folder in (cwd, *cwd.parents):
+        if (folder / _FOLDER).is_dir():
+            return folder / _FOLDER
+    import platformdirs  # only the commands that come this far pay for it
+
+    return platformdirs.user_data_path("gitjournal") / "journal.git"
+
+
+class Session:
+    """A branch open for writing: the context manager that `Journal.session` returns."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.name = writer.chain.name
+
+    @property
+    def head(self) -> Appended:
+        """Seq and event hash of the newest event."""
+        head = self._writer.head
+        if head is None:
+            raise NotFound(f"{self.name} has no event yet")
+        return head
+
+    @property
+    def epoch(self) -> int:
+        """The number of this writer incarnation, in every event that it appends."""
+        return self._writer.epoch
+
+    @property
+    def set_aside(self) -> int:
+        """Bytes of a cut, never acknowledged write that opening this session moved to ``<branch>.torn``."""
+        return self._writer.set_aside
+
+    def append(
+        self,
+        type: str,  # noqa: A002 - the format's own word for it
+        data: Mapping[str, Any],
+        *,
+        actor: str = "host",
+        turn: str | None = None,
+        ts: str | None = None,
+        expected_seq: int | None = None,
+    ) -> Appended:
+        """Append one event. Durable on return (see ``durability`` of `Journal.session`).
+
+        ``expected_seq`` is the seq that the newest event must have now: ConflictError when it has another.
+        Raises FormatError or UsageError for an event that the format does not allow: nothing is written then.
+        """
+        return self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
+
+    def append_many(
+        self,
+        items: Iterable[Draft | tuple[str, Mapping[str, Any], str]],
+        *,
+        expected_seq: int | None = None,
+    ) -> list[Appended]:
+        """Append a batch, each a `Draft` or (type, data, actor), with one sync.
+
+        Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
+        """
+        drafts = (_allowed(Draft(*item)) for item in items)
+        return self._writer.append_many(drafts, expected_seq=expected_seq)
+
+    def flush(self) -> None:
+        """Move what is in the tail to git now."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flush and give the lease back."""
+        self._writer.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _allowed(draft: Draft) -> Draft:
+    if draft.type in RESERVED_TYPES:
+        raise UsageError(f"events of type {draft.type} are made by the journal, not appended")
+    return draft
+
+
+class Journal:
+    """The sessions of one repository. Get one with `init` or `open_journal`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.path = store.path
+
+    def is_journal(self) -> bool:
+        """Whether the repository holds the journal's own log, or has just been made for it."""
+        return self.chain(Name(JOURNAL_SESSION)).exists()
+
+    def chain(self, name: Name) -> Chain:
+        """The branch ``name`` for reading, whether it exists or not."""
+        return Chain(self.store, name)
+
+    # --- names -----------------------------------------------------------------------------------
+
+    def resolve(self, name: str | Name) -> Name:
+        """The existing branch that ``name`` means: ``s`` (its trunk), ``s/branch``, or a Name.
+
+        NotFound suggests the nearest names; UsageError when two branches could be meant.
+        """
+        readings = [name] if isinstance(name, Name) else refs.readings(name)
+        found = [reading for reading in readings if self._usable(reading) and self.chain(reading).exists()]
+        if not found:
+            raise self._not_found(str(name))
+        if len(found) > 1:
+            raise UsageError(f"{name!r} can mean {' or '.join(_spelled(one) for one in found)}")
+        return found[0]
+
+    def _usable(self, name: Name) -> bool:
+        try:
+            refs.check_id(name.session)
+            refs.check_id(name.branch, "branch name")
+        except UsageError:
+            return False
+        return True
+
+    def _not_found(self, text: str) -> NotFound:
+        names = [str(name) for name in self.sessions()]
+        near = difflib.get_close_matches(text, names, n=3) or [name for name in names if name.startswith(text)][:3]
+        hint = f"Did you mean {', '.join(near)}?" if near else "gj sessions lists what is there."
+        return NotFound(f"there is no session or branch {text!r} in {self.path}", hint=hint)
+
+    def sessions(self) -> Iterator[Name]:
+        """All branches of all sessions, in git or only in a tail, sorted; without the journal's own log."""
+        names = {name for ref in self.store.list_refs() if (name := refs.parse_ref(ref, self.store.prefix))}
+        folder = self.path / "gitjournal" / "tail"
+        for path in folder.glob("*/*.jsonl"):
+            name = refs.parse_ref(f"{self.store.prefix}{path.parent.name}/{path.stem}", self.store.prefix)
+            if name and name not in names and self.chain(name).exists():
+                names.add(name)
+        return iter(sorted(name for name in names if name.session != JOURNAL_SESSION))
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def head(self, name: str | Name) -> Appended:
+        """Seq and event hash of the newest event of a branch."""
+        resolved = self.resolve(name)
+        head = self.chain(resolved).head()
+        if head is None:
+            raise self._not_found(str(name))
+        return head
+
+    def events(self, name: str | Name, after: int = 0, to: int | None = None) -> Iterator[Event]:
+        """Events ``after`` < seq <= ``to`` of a branch, oldest first, streamed."""
+        return self.chain(self.resolve(name)).events(after, to)
+
+    def event(self, name: str | Name, seq: int) -> Event:
+        """One event, in constant time. NotFound."""
+        return self.chain(self.resolve(name)).event(seq)
+
+    def raw_file(self, name: str | Name, seq: int, number: int) -> bytes:
+        """Content of a side file (``number`` from 1) of an event."""
+        return self.chain(self.resolve(name)).raw_file(seq, number)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def session(
+        self,
+        name: str | Name,
+        create: bool = False,
+        *,
+        durability: Durability = "disk",
+        start: Draft | None = None,
+        epoch: int | None = None,
+        salted: bool = True,
+    ) -> Session:
+        """Open a branch for writing: takes its lease, recovers its tail.
+
+        With ``create`` a session that does not exist begins, with ``start`` as its first event. ``epoch`` and
+        ``salted=False`` are for imports, whose events must not depend on when and where they are made.
+        Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case), DamagedTail.
+        """
+        try:
+            resolved = self.resolve(name)
+        except NotFound:
+            if not create:
+                raise
+            return self._create(name, durability, start, epoch, salted)
+        _not_the_log(resolved)
+        return Session(Writer(self.chain(resolved), durability=durability, epoch=epoch, salted=salted))
+
+    def _create(
+        self, name: str | Name, durability: Durability, start: Draft | None, epoch: int | None, salted: bool
+    ) -> Session:
+        target = name if isinstance(name, Name) else Name(name)
+        if target.branch != TRUNK:
+            raise NotFound(f"there is no branch {target}", hint="Make it with: gj branch")
+        _not_the_log(target)
+        with self._creating(target):
+            writer = Writer(self.chain(target), durability=durability, epoch=epoch, salted=salted)
+            try:
+                if writer.head is None:
+                    writer.append(start or Draft("session.start", {}))
+            except BaseException:
+                writer.close()
+                raise
+        return Session(writer)
+
+    @contextmanager
+    def _creating(self, name: Name) -> Iterator[None]:
+        """Hold the journal's creation lock, so that of two ids that differ only in case one loses."""
+        refs.check_id(name.session)
+        refs.check_id(name.branch, "branch name")
+        lock = self.path / "gitjournal" / "create.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            self._refuse_case_twin(name)
+            yield
+        finally:
+            os.close(fd)
+
+    def _refuse_case_twin(self, name: Name) -> None:
+        """Two names that differ only in case would be one file on a case-insensitive disk."""
+        wanted = name.path
+        folder = self.path / "gitjournal" / "tail"
+        taken = {ref.removeprefix(self.store.prefix) for ref in self.store.list_refs()}
+        taken |= {f"{path.parent.name}/{path.stem}" for path in folder.glob("*/*.jsonl")}
+        session = wanted.split("/")[0]
+        for path in taken:
+            same_session = path.split("/")[0]
+            clash = same_session != session and same_session.lower() == session.lower()
+            if clash or (path != wanted and path.lower() == wanted.lower()):
+                raise AlreadyExists(f"{name} differs only in case from {refs.parse_ref(self.store.prefix + path)}")
+
+    def branch(self, name: str | Name, at: int, as_: str, *, epoch: int | None = None) -> Name:
+        """Begin branch ``as_`` of the same session after event ``at``. Copies nothing.
+
+        ``epoch`` is for imports. Raises NotFound, AlreadyExists, UsageError.
+        """
+        parent = self.resolve(name)
+        child = Name(parent.session, as_)
+        return self._split(parent, at, child, "session.branch", {"branch": as_}, epoch)
+
+    def fork(self, name: str | Name, at: int, session: str) -> Name:
+        """Begin the new session ``session`` with the events 1..``at`` of a branch as its past. Copies nothing."""
+        return self._split(self.resolve(name), at, Name(session), "session.fork", {}, None)
+
+    def _split(
+        self, parent: Name, at: int, child: Name, kind: str, data: dict[str, Any], epoch: int | None
+    ) -> Name:
+        _not_the_log(child)
+        chain = self.chain(parent)
+        before = chain.event(at)
+        origin: dict[str, Any] = {"branch": parent.branch, "seq": at, "hash": before.hash}
+        if kind == "session.fork":
+            origin["session"] = parent.session
+        with self._creating(child):
+            draft = Draft(kind, {**data, "from": origin})
+            start_branch(chain, at, self.chain(child), draft, epoch)
+        return child
+
+    def graft(self, name: Name, items: Iterable[tuple[Event, Sequence[FileBlob]]]) -> int:
+        """Add finished events as they are: the whole line of branch ``name`` from seq 1, each with its side files.
+
+        Events that the branch has already must be the same. Returns how many were new. FormatError when one does
+        not fit; what came before it stays.
+        """
+        _not_the_log(name)
+        with self._creating(name):
+            writer = Writer(self.chain(name))
+        with writer:
+            before = writer.head.seq if writer.head else 0
+            writer.graft(_unknown(self.chain(name).events(), items))
+            return (writer.head.seq if writer.head else 0) - before
+
+    def flush(self, name: str | Name) -> None:
+        """Move the tail of a branch to git. LeaseHeld when another process is writing to it."""
+        chain = self.chain(self.resolve(name))
+        if chain.tail_path.exists():
+            Writer(chain).close()
+
+
+def _unknown(known: Iterator[Event], items: Iterable[tuple[Event, Sequence[FileBlob]]]) -> Iterator[Pending]:
+    """The items beyond those that are known, which must be equal to the first ones."""
+    for event, files in items:
+        there = next(known, None)
+        if there is None:
+            yield Pending(event, files)
+        elif there.hash != event.hash:
+            raise FormatError("broken-link", "the journal has another event in this place", seq=event.seq)
+
+
+def _not_the_log(name: Name) -> None:
+    if name.session == JOURNAL_SESSION:
+        raise UsageError(f"the session id {JOURNAL_SESSION!r} is reserved for the journal's own log")
+
+
+def _spelled(name: Name) -> str:
+    return f"branch {name.branch!r} of session {name.session!r}"

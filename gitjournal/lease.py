@@ -1,0 +1,105 @@
+"""The lease of one branch: who may write to it (docs/format.md section 10).
+
+Floor 1. The lock is ``flock`` on a file, so a crash frees it at once; the file's content says who holds it and with
+which epoch. A writer checks before each append that the file is still its own: when somebody has removed the file and
+another writer has taken its place, the older one is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from gitjournal.errors import Fenced, LeaseHeld, StorageError
+
+
+class Lease:
+    """A held lease. Take one with `acquire`; give it back with `release`."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._pid = os.getpid()
+        self._inode = os.fstat(fd).st_ino
+        self._content = os.pread(fd, 4096, 0)
+
+    @classmethod
+    def acquire(cls, path: Path, what: str) -> Lease:
+        """Take the lease at ``path``, or raise LeaseHeld naming its holder; ``what`` is the branch in the message."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            while True:
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    holder = _holder(os.pread(fd, 4096, 0))
+                    os.close(fd)
+                    raise LeaseHeld(
+                        f"{what} is being written by {holder}",
+                        hint="Wait until it is done, or write to a branch of your own: gj branch.",
+                    ) from None
+                # The holder before removes the file when it is done; a lock on a removed file is worth nothing.
+                if _inode(path) == os.fstat(fd).st_ino:
+                    return cls(path, fd)
+                os.close(fd)
+        except OSError as error:
+            raise StorageError(f"cannot take the lease {path}: {error.strerror}") from error
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the latest holder that crashed, 0 when the one before left cleanly."""
+        try:
+            return int(json.loads(self._content)["epoch"])
+        except (ValueError, KeyError, TypeError):
+            return 0
+
+    def stamp(self, epoch: int) -> None:
+        """Write into the file who holds the lease, with which epoch."""
+        record = {
+            "epoch": epoch,
+            "host": socket.gethostname(),
+            "pid": self._pid,
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "token": os.urandom(8).hex(),
+        }
+        self._content = json.dumps(record).encode() + b"\n"
+        try:
+            os.pwrite(self._fd, self._content, 0)
+            os.ftruncate(self._fd, len(self._content))
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Raise Fenced when this process no longer holds the newest lease of the branch."""
+        if os.getpid() != self._pid:
+            raise Fenced(f"{self.path.stem} was opened by process {self._pid}; a forked child opens it for itself")
+        if _inode(self.path) != self._inode or os.pread(self._fd, 4096, 0) != self._content:
+            raise Fenced(f"{self.path} is no longer this writer's: another one has taken over")
+
+    def release(self) -> None:
+        """Give the lease back and remove its file."""
+        if os.getpid() == self._pid and _inode(self.path) == self._inode:
+            with suppress(OSError):
+                self.path.unlink()
+        os.close(self._fd)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _holder(content: bytes) -> str:
+    try:
+        record = json.loads(content)
+        return f"process {record['pid']} on {record['host']} since {record['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process that has only just begun"

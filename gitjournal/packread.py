@@ -1,0 +1,322 @@
+"""Read objects out of git packs, whole or as one delta; leave deeper chains to libgit2.
+
+Floor 1. Packs are read in windows with ``pread``, so memory stays bounded and a pack that a fold or ``git gc`` has
+deleted meanwhile stays readable. Nothing here trusts an index: `store.Store.read` hashes what comes back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from isal import isal_zlib
+from isal.igzip_lib import IsalError
+
+from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry
+
+# Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
+_WINDOW = 128 * 1024
+_MOST_WINDOWS = 8
+_MOST_BASES = 8
+_HEAD = 32
+_FANOUT = 8
+_IDS = _FANOUT + 1024
+#: An object that claims to be larger is not read (a decompression bomb).
+MAX_OBJECT = 1 << 30
+
+_T = TypeVar("_T")
+_KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
+
+
+def _remember(cache: dict[int, _T], key: int, value: _T, most: int) -> None:
+    """Put a value into a small cache. Each step is one operation of a dict, so threads may share it."""
+    while len(cache) >= most:
+        cache.pop(next(iter(cache), key), None)
+    cache[key] = value
+
+
+class BadPack(Exception):
+    """The pack or its index is not what the format says; `store` turns it into a VerificationError."""
+
+
+class Deep(Exception):
+    """A delta against a delta: not for this reader."""
+
+
+class Pack:
+    """One pack and its index, open for reading. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` (the ``.pack``). OSError when it is gone, BadPack when it is no version 2 pack."""
+        self.path = path
+        self._file = path.open("rb", buffering=0)
+        self._fd = self._file.fileno()
+        self.size = os.fstat(self._fd).st_size
+        with path.with_suffix(".idx").open("rb") as file:
+            if os.fstat(file.fileno()).st_size < _IDS + 40:
+                raise BadPack(f"{path.name}: index is cut")
+            self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._fanout = self._read_fanout()
+        self.count = self._fanout[255]
+        # Windows by number, and whole objects that are bases of deltas by offset; the oldest goes first.
+        self._windows: dict[int, bytes] = {}
+        self._bases: dict[int, tuple[bytes, bytes]] = {}
+
+    def _read_fanout(self) -> tuple[int, ...]:
+        idx = self._idx
+        if idx[:8] != b"\xfftOc\x00\x00\x00\x02":
+            raise BadPack(f"{self.path.name}: index is not version 2")
+        fanout = struct.unpack_from(">256I", idx, _FANOUT)
+        if len(idx) < _IDS + 28 * fanout[255] + 40 or any(a > b for a, b in pairwise(fanout)):
+            raise BadPack(f"{self.path.name}: index is cut or its fan-out falls")
+        return fanout
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def offset(self, oid: bytes) -> int | None:
+        """Where the object lies in the pack, or None."""
+        first = oid[0]
+        low = self._fanout[first - 1] if first else 0
+        high = self._fanout[first]
+        if high - low > 512:
+            # Ids are uniformly distributed: look first where this one should be, give or take four sigma.
+            guess = low + (high - low) * int.from_bytes(oid[1:4], "big") // (1 << 24)
+            slack = 2 * int((high - low) ** 0.5) + 8
+            place = self._find(oid, max(low, guess - slack), min(high, guess + slack))
+            if place is not None:
+                return self._offset_at(place)
+        place = self._find(oid, low, high)
+        return None if place is None else self._offset_at(place)
+
+    def _find(self, oid: bytes, low: int, high: int) -> int | None:
+        at = self._idx.find(oid, _IDS + 20 * low, _IDS + 20 * high)
+        while at >= 0 and (at - _IDS) % 20:
+            at = self._idx.find(oid, at + 1, _IDS + 20 * high)
+        return (at - _IDS) // 20 if at >= 0 else None
+
+    def _offset_at(self, place: int) -> int:
+        base = _IDS + 24 * self.count
+        (offset,) = struct.unpack_from(">I", self._idx, base + 4 * place)
+        if offset & 0x80000000:
+            at = base + 4 * self.count + 8 * (offset & 0x7FFFFFFF)
+            if at + 8 > len(self._idx) - 40:
+                raise BadPack(f"{self.path.name}: index points outside itself")
+            (offset,) = struct.unpack_from(">Q", self._idx, at)
+        return int(offset)
+
+    def entries(self) -> list[Entry]:
+        """The whole index, in id order."""
+        count = self.count
+        ids = self._idx[_IDS : _IDS + 20 * count]
+        crcs = struct.unpack_from(f">{count}I", self._idx, _IDS + 20 * count)
+        offsets = [self._offset_at(place) for place in range(count)]
+        return [Entry(ids[20 * i : 20 * i + 20], crcs[i], offsets[i]) for i in range(count)]
+
+    def pieces(self, size: int, *, header: bool = False) -> Iterator[bytes]:
+        """The pack's entries (with ``header`` from its first byte) as they lie there, ``size`` bytes at a time."""
+        at, end = 0 if header else HEADER_BYTES, self.size - TRAILER_BYTES
+        while at < end:
+            piece = os.pread(self._fd, min(size, end - at), at)
+            at += len(piece)
+            yield piece
+
+    def checksum(self) -> bytes:
+        """The SHA-1 that the pack ends with."""
+        return os.pread(self._fd, TRAILER_BYTES, self.size - TRAILER_BYTES)
+
+    def read_at(self, offset: int) -> tuple[bytes, bytes]:
+        """(kind, content) of the entry at ``offset``. Raises BadPack, Deep."""
+        kind, size, at, piece = self._head(offset)
+        if kind in _KINDS:
+            return _KINDS[kind], self._inflate(piece, at, offset, size)
+        if kind == OFS_DELTA:
+            distance, at = _read_distance(piece, at)
+            base_offset = offset - distance
+        elif kind == REF_DELTA:
+            found = self.offset(bytes(piece[at : at + 20]))
+            if found is None:
+                raise BadPack(f"{self.path.name}: the base of a delta is not in the pack")
+            base_offset, at = found, at + 20
+        else:
+            raise BadPack(f"{self.path.name}: object type {kind} at {offset}")
+        delta = self._inflate(piece, at, offset, size)
+        base_kind, base = self._read_base(base_offset)
+        return base_kind, apply_delta(base, delta)
+
+    def _read_base(self, offset: int) -> tuple[bytes, bytes]:
+        base = self._bases.get(offset)
+        if base is None:
+            kind, size, at, piece = self._head(offset)
+            if kind not in _KINDS:
+                raise Deep
+            base = _KINDS[kind], self._inflate(piece, at, offset, size)
+            _remember(self._bases, offset, base, _MOST_BASES)
+        return base
+
+    def _head(self, offset: int) -> tuple[int, int, int, memoryview]:
+        """(type, size, where the rest begins in the piece, the piece of the window that starts at ``offset``)."""
+        if not 12 <= offset < self.size - 20:
+            raise BadPack(f"{self.path.name}: offset {offset} is outside the pack")
+        piece = self._view(offset, _HEAD)
+        byte = piece[0]
+        kind, size, shift, at = (byte >> 4) & 7, byte & 15, 4, 1
+        while byte & 0x80:
+            byte = piece[at]
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+            if shift > 60:
+                raise BadPack(f"{self.path.name}: size at {offset} does not end")
+        if size > MAX_OBJECT:
+            raise BadPack(f"{self.path.name}: object at {offset} claims {size} bytes")
+        return kind, size, at, piece
+
+    def _view(self, offset: int, length: int) -> memoryview:
+        """At least ``length`` bytes from ``offset`` on, or what there is up to the end of the pack."""
+        number, start = divmod(offset, _WINDOW)
+        if start + length > _WINDOW:
+            return memoryview(os.pread(self._fd, length, offset))
+        window = self._windows.get(number)
+        if window is None:
+            window = os.pread(self._fd, _WINDOW, number * _WINDOW)
+            _remember(self._windows, number, window, _MOST_WINDOWS)
+        return memoryview(window)[start:]
+
+    def _inflate(self, piece: memoryview, at: int, offset: int, size: int) -> bytes:
+        # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst.
+        need = at + size + (size >> 11) + 64
+        if len(piece) < need:
+            piece = self._view(offset, need)
+        inflater = isal_zlib.decompressobj()
+        try:
+            content = inflater.decompress(piece[at:need], size + 1)
+        except IsalError as error:  # type: ignore[misc]  # its stub does not say that it is an exception
+            raise BadPack(f"{self.path.name}: object at {offset} does not inflate") from error
+        if len(content) != size or not inflater.eof:
+            content += inflater.decompress(inflater.unconsumed_tail, 1) if len(content) == size else b""
+            if len(content) != size or not inflater.eof:
+                raise BadPack(f"{self.path.name}: object at {offset} is not {size} bytes long")
+        return content
+
+
+def _read_distance(piece: memoryview, at: int) -> tuple[int, int]:
+    byte = piece[at]
+    at += 1
+    distance = byte & 0x7F
+    while byte & 0x80:
+        byte = piece[at]
+        at += 1
+        distance = ((distance + 1) << 7) | (byte & 0x7F)
+    return distance, at
+
+
+def apply_delta(base: bytes, delta: bytes) -> bytes:
+    """Apply a git delta. Raises BadPack when it does not fit its base or its own sizes."""
+    try:
+        source, at = _read_varint(delta, 0)
+        target, at = _read_varint(delta, at)
+        if source != len(base) or target > MAX_OBJECT:
+            raise BadPack("delta is for another base")
+        out = _run_delta(base, delta, at)
+    except IndexError as error:
+        raise BadPack("delta is cut") from error
+    if len(out) != target:
+        raise BadPack("delta makes another size than it says")
+    return out
+
+
+def _run_delta(base: bytes, delta: bytes, at: int) -> bytes:
+    parts = []
+    end = len(delta)
+    while at < end:
+        op = delta[at]
+        at += 1
+        if op & 0x80:
+            offset = size = 0
+            for bit in range(4):
+                if op & (1 << bit):
+                    offset |= delta[at] << (8 * bit)
+                    at += 1
+            for bit in range(3):
+                if op & (0x10 << bit):
+                    size |= delta[at] << (8 * bit)
+                    at += 1
+            size = size or 0x10000
+            if offset + size > len(base):
+                raise BadPack("delta copies from outside its base")
+            parts.append(base[offset : offset + size])
+        elif op:
+            if at + op > end:
+                raise BadPack("delta is cut")
+            parts.append(delta[at : at + op])
+            at += op
+        else:
+            raise BadPack("delta has a reserved instruction")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return number, at
+
+
+class Packs:
+    """All packs of one ``objects/pack`` folder. Looks again at the folder when an object is not found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._packs: dict[str, Pack] = {}
+        self._order: list[Pack] = []
+
+    def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        """(kind, content) from whichever pack has the object; None when none has. Raises BadPack, Deep."""
+        found = self._locate(oid)
+        return None if found is None else found[0].read_at(found[1])
+
+    def has(self, oid: bytes, *, refresh: bool) -> bool:
+        """Whether a pack has the object; without ``refresh``, one of the packs seen so far."""
+        return self._locate(oid, refresh) is not None
+
+    def _locate(self, oid: bytes, refresh: bool = True) -> tuple[Pack, int] | None:
+        for again in (False, True):
+            if again and not (refresh and self.refresh()):
+                return None
+            for pack in self._order:
+                offset = pack.offset(oid)
+                if offset is not None:
+                    # Neighbours in time are neighbours in a pack: ask this one first the next time.
+                    if pack is not self._order[0]:
+                        self._order = [pack, *(other for other in self._order if other is not pack)]
+                    return pack, offset
+        return None
+
+    def refresh(self) -> bool:
+        """Look at the folder again. True when its packs have changed."""
+        try:
+            names = {name for name in os.listdir(self.folder) if name.endswith(".idx")}
+        except FileNotFoundError:
+            names = set()
+        if names == self._packs.keys():
+            return False
+        packs = {name: pack for name, pack in self._packs.items() if name in names}
+        for name in names - packs.keys():
+            try:
+                packs[name] = Pack((self.folder / name).with_suffix(".pack"))
+            except (OSError, BadPack):
+                # Deleted since the listing, or damaged: libgit2 gets its chance, and the verdict is the hash's.
+                continue
+        changed = packs.keys() != self._packs.keys()
+        self._packs, self._order = packs, list(packs.values())
+        return changed

@@ -1,0 +1,454 @@
+"""Write one branch of one session: append, flush, recover (docs/format.md sections 6, 7, 10).
+
+Floor 2. The one place that assigns ``seq``, ``prev``, ``epoch`` and ``ts``. A cut anywhere is repaired by doing the
+flush again: commits follow from events, so the same ids come out.
+
+Where a flush can be cut, and what is then on disk:
+
+1. before the pack has its name: the tail; a ``tmp_*`` file.
+2. before the ref has moved: the tail; a pack with a ``.keep`` that no ref reaches yet.
+3. before the tail is cleared: the ref; a tail whose lines are all in git already, known by their seq.
+4. before the ``.keep`` is gone: as after 3, and the next writer removes the ``.keep``.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+from gitjournal import objects, payload
+from gitjournal.chain import Appended, Chain
+from gitjournal.errors import (
+    AlreadyExists,
+    ConflictError,
+    Fenced,
+    FormatError,
+    JournalError,
+    StorageError,
+    UsageError,
+)
+from gitjournal.lease import Lease
+from gitjournal.objects import Deriver, Event, FileBlob
+from gitjournal.pack import BLOB, COMMIT, TREE, PackObject
+from gitjournal.store import Store
+from gitjournal.tail import Tail
+
+#: ``disk``: an append is on disk when it returns. ``os``: it survives the process, not the machine.
+#: ``commit``: it is a git commit when it returns.
+Durability = Literal["disk", "os", "commit"]
+
+#: The tail is flushed at this many events or bytes, and after this many idle seconds.
+FLUSH_EVENTS = 512
+FLUSH_BYTES = 4 * 1024 * 1024
+IDLE_SECONDS = 1.0
+#: A batch this large goes to git at once: its one pack costs less than a tail and a pack.
+_BATCH_EVENTS = 4096
+_DIRECT_EVENTS = 256
+_DIRECT_BYTES = 256 * 1024
+
+_RESERVED = ("session.start", "session.branch", "session.fork", "session.seal", "session.erasure")
+
+
+class Draft(NamedTuple):
+    """An event before it has a place: what `Writer.append_many` takes.
+
+    ``data`` may hold $gj: tags only when ``files`` says what they stand for (importers). ``ts`` defaults to now.
+    """
+
+    type: str
+    data: Mapping[str, Any]
+    actor: str = "host"
+    turn: str | None = None
+    ts: str | None = None
+    files: Sequence[FileBlob] = ()
+
+
+class Pending(NamedTuple):
+    """An event with its place, and the content of its side files."""
+
+    event: Event
+    files: Sequence[FileBlob] = ()
+
+
+def now() -> str:
+    """The wall clock as an event's ``ts``."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_salt() -> str:
+    """16 random bytes as 22 characters of base64url."""
+    return base64.urlsafe_b64encode(os.urandom(16))[:22].decode()
+
+
+class Writer:
+    """The one writer of a branch, from taking the lease to `close`. Threads may share it."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        *,
+        durability: Durability = "disk",
+        epoch: int | None = None,
+        salted: bool = True,
+    ) -> None:
+        """Take the lease and recover what an earlier writer left.
+
+        ``epoch`` is fixed only by imports (1); a live writer takes the next one. Raises LeaseHeld, DamagedTail,
+        Fenced (an ``epoch`` below that of the head) and StorageError.
+        """
+        if durability not in ("disk", "os", "commit"):
+            raise UsageError(f"durability {durability!r} is not one of disk, os, commit")
+        self.chain = chain
+        self.store = chain.store
+        self.durability = durability
+        #: Bytes of a write that was cut and never acknowledged, now in ``<branch>.torn``.
+        self.set_aside = 0
+        self._salted = salted
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        self._idler: threading.Thread | None = None
+        self._tail: Tail | None = None
+        self._failed = ""
+        self._note = f"gitjournal {chain.ref}\n"
+        self._lease = Lease.acquire(chain.lease_path, str(chain.name))
+        try:
+            self._recover(epoch)
+        except BaseException:
+            if self._tail is not None:
+                self._tail.close()
+            self._lease.release()
+            raise
+
+    def _recover(self, epoch: int | None) -> None:
+        self.store.drop_keeps(self._note)
+        self._git = self.store.read_ref(self.chain.ref)
+        commit = self.chain.read_commit(self._git) if self._git else None
+        self._deriver = self.chain.deriver_at(self._git)
+        self._pending: list[Pending] = []
+        self._bytes = 0
+        self._head = Appended(commit.seq, commit.event_hash) if commit else None
+        last_epoch = self.chain.event(commit.seq).epoch if commit else 0
+        if self.chain.tail_path.exists():
+            self._tail = Tail(self.chain.tail_path)
+            seq, prev = self._head or (0, None)
+            events, self.set_aside = self._tail.recover(self.chain.name.session, seq, prev)
+            for event in events:
+                self._take(Pending(event))
+                last_epoch = event.epoch
+        if epoch is not None and epoch < last_epoch:
+            raise Fenced(f"{self.chain.name} is at epoch {last_epoch}; a writer with epoch {epoch} may not go on")
+        self.epoch = epoch or max(last_epoch, self._lease.last_epoch) + 1
+        self._lease.stamp(self.epoch)
+
+    # --- appending -------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Appended | None:
+        """The newest event, None before the first."""
+        return self._head
+
+    def append(self, draft: Draft, *, expected_seq: int | None = None) -> Appended:
+        """Append one event; durable on return as the session's durability says.
+
+        ``expected_seq`` is the seq that the head must have (compare-and-swap): ConflictError otherwise. Also raises
+        Fenced, FormatError and UsageError (nothing is written) and StorageError (nothing is acknowledged).
+        """
+        with self._lock:
+            self._guard(expected_seq)
+            return self._store([self._build(draft, self._head)])[0]
+
+    def append_many(self, drafts: Iterable[Draft], *, expected_seq: int | None = None) -> list[Appended]:
+        """Append a batch with one sync. Batches beyond 4,096 events or 4 MiB are stored piece by piece.
+
+        Each piece is stored whole or not at all, and an error tells of the piece it happened in.
+        """
+        done: list[Appended] = []
+        with self._lock:
+            self._guard(expected_seq)
+            for piece in _pieces(self._built(drafts)):
+                done += self._store(piece)
+        return done
+
+    def graft(self, items: Iterable[Pending]) -> Appended | None:
+        """Append finished events as they are, to go on after the head: for our own JSONL and for transfers.
+
+        FormatError (``broken-link``, ``bad-session``, ``bad-epoch``, ``bad-file``) when one does not fit.
+        """
+        with self._lock:
+            self._guard(None)
+            for piece in _pieces(self._fitting(items)):
+                self._commit(piece)
+        return self._head
+
+    def _guard(self, expected_seq: int | None) -> None:
+        if self._closing.is_set():
+            raise UsageError(f"{self.chain.name} is closed")
+        if self._failed:
+            raise StorageError(self._failed, hint="Open the session again: it recovers what is on disk.")
+        self._lease.check()
+        head_seq = self._head.seq if self._head else 0
+        if expected_seq is not None and expected_seq != head_seq:
+            raise ConflictError(
+                f"{self.chain.name} is at seq {head_seq}, expected {expected_seq}",
+                head_seq=head_seq,
+                hint="Read the new events and decide again.",
+            )
+
+    def _built(self, drafts: Iterable[Draft]) -> Iterator[Pending]:
+        head = self._head
+        for draft in drafts:
+            built = self._build(draft, head)
+            head = Appended(built.event.seq, built.event.hash)
+            yield built
+
+    def _build(self, draft: Draft, head: Appended | None) -> Pending:
+        data, files = draft.data, draft.files
+        if not files:
+            data, files = payload.extract(data)
+        return Pending(Event.build(self._members(draft, data, files, head)), files)
+
+    def _members(
+        self, draft: Draft, data: Mapping[str, Any], files: Sequence[FileBlob], head: Appended | None
+    ) -> dict[str, Any]:
+        members: dict[str, Any] = {
+            "v": objects.VERSION,
+            "session": self.chain.name.session,
+            "seq": head.seq + 1 if head else 1,
+            "prev": head.hash if head else None,
+            "epoch": self.epoch,
+            "ts": draft.ts or now(),
+            "type": draft.type,
+            "actor": draft.actor,
+            "data": data,
+        }
+        if draft.turn is not None:
+            members["turn"] = draft.turn
+        if files:
+            members["files"] = [file.entry for file in files]
+        if self._salted:
+            members["salt"] = new_salt()
+        return members
+
+    def _fitting(self, items: Iterable[Pending]) -> Iterator[Pending]:
+        head, epoch, session = self._head, 1, None
+        for item in items:
+            event = item.event
+            seq, prev = (head.seq + 1, head.hash) if head else (1, None)
+            if event.seq != seq or event.prev != prev:
+                raise FormatError("broken-link", f"does not go on after {self.chain.name}@{seq - 1}", seq=event.seq)
+            if event.epoch < epoch:
+                raise FormatError("bad-epoch", f"epoch falls from {epoch} to {event.epoch}", seq=event.seq)
+            if event.session != (session or event.session) and event.type != "session.fork":
+                raise FormatError("bad-session", f"session changes to {event.session!r}", seq=event.seq)
+            if [file.entry for file in item.files] != list(event.files) or not all(map(_is_described, item.files)):
+                raise FormatError("bad-file", "the side files are not those that the event names", seq=event.seq)
+            session = event.session
+            head, epoch = Appended(event.seq, event.hash), event.epoch
+            yield item
+
+    def _store(self, new: list[Pending]) -> list[Appended]:
+        """Make new events durable: in the tail, or at once in git when the tail cannot or need not hold them."""
+        size = sum(len(item.event.raw) for item in new)
+        direct = self.durability == "commit" or any(item.files for item in new)
+        if direct or len(new) >= _DIRECT_EVENTS or size >= _DIRECT_BYTES:
+            self._commit(new)
+        else:
+            self._to_tail(new)
+        return [Appended(item.event.seq, item.event.hash) for item in new]
+
+    def _to_tail(self, new: list[Pending]) -> None:
+        if self._tail is None:
+            self._tail = Tail(self.chain.tail_path)
+        self._tail.append([item.event.raw for item in new], sync=self.durability == "disk")
+        for item in new:
+            self._take(item)
+        if len(self._pending) >= FLUSH_EVENTS or self._bytes >= FLUSH_BYTES:
+            # The events are durable in the tail: a flush that fails now is tried again and lost to nobody.
+            with suppress(JournalError):
+                self._commit([])
+        self._wake_idler()
+
+    def _take(self, item: Pending) -> None:
+        self._pending.append(item)
+        self._bytes += len(item.event.raw)
+        self._head = Appended(item.event.seq, item.event.hash)
+
+    # --- flushing --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Move everything from the tail to git. Raises StorageError, RefLocked, ConflictError, Fenced."""
+        with self._lock:
+            if self._pending:
+                self._lease.check()
+                self._commit([])
+
+    def _commit(self, new: list[Pending]) -> None:
+        """Put the tail's events and then ``new`` into one pack, and move the ref."""
+        todo = self._pending + new
+        deriver = self._deriver.copy()
+        try:
+            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note, self.durability != "os")
+        except ConflictError as error:
+            self._failed = f"somebody else moved the ref of {self.chain.name}: {error}"
+            raise
+        parent, self._git, self._deriver = self._git, ids[-1], deriver
+        self._head = Appended(todo[-1].event.seq, todo[-1].event.hash)
+        self._pending, self._bytes = [], 0
+        if self._tail is not None:
+            # Lines that cannot be cleared are harmless: their seq says that git has them.
+            with suppress(StorageError):
+                self._tail.reset()
+        self.chain.index.extend(todo[0].event.seq, ids, parent)
+        with suppress(StorageError, OSError):
+            # Folding is housekeeping: a full disk is told by the next write that matters.
+            self.store.fold(sync=self.durability != "os")
+
+    def _wake_idler(self) -> None:
+        self._touched = time.monotonic()
+        if self._idler is None and self._pending:
+            self._idler = threading.Thread(target=self._flush_when_idle, name="gitjournal-flush", daemon=True)
+            self._idler.start()
+
+    def _flush_when_idle(self) -> None:
+        while True:
+            with self._lock:
+                wait = self._touched + IDLE_SECONDS - time.monotonic()
+                if wait <= 0 or not self._pending or self._closing.is_set():
+                    self._idler = None
+                    # What cannot be flushed now stays in the tail; flush() and close() say why.
+                    with suppress(JournalError):
+                        if not self._closing.is_set():
+                            self.flush()
+                    return
+            self._closing.wait(wait)
+
+    def close(self) -> None:
+        """Flush, then give the lease back. After an error the events are still in the tail."""
+        with self._lock:
+            if self._closing.is_set():
+                return
+            self._closing.set()
+            try:
+                if self._pending and not self._failed:
+                    self._lease.check()
+                    self._commit([])
+            finally:
+                if self._tail is not None:
+                    self._tail.close()
+                self._lease.release()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _is_described(file: FileBlob) -> bool:
+    digest: str = file.entry["sha256"]
+    return file.entry["size"] == len(file.data) and digest == sha256(file.data).hexdigest()
+
+
+def _pieces(items: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Cut a stream into batches of at most 4,096 events and about 4 MiB."""
+    piece: list[Pending] = []
+    size = 0
+    for item in items:
+        piece.append(item)
+        size += len(item.event.raw) + sum(len(file.data) for file in item.files)
+        if len(piece) >= _BATCH_EVENTS or size >= FLUSH_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def publish(
+    store: Store,
+    deriver: Deriver,
+    items: Sequence[Pending],
+    ref: str,
+    old: bytes | None,
+    note: str,
+    sync: bool,
+) -> list[bytes]:
+    """Derive the commits of ``items``, write one pack, move ``ref`` from ``old`` to the last; the commit ids.
+
+    Advances ``deriver``. The pack is kept from git's gc until the ref reaches it.
+    """
+    derived = [deriver.push(item.event, [file.oid for file in item.files]) for item in items]
+    objects_ = _pack_order(derived, items)
+    store.refresh()
+    # A commit that exists comes from a flush that was cut, or from a branch: then any object may exist already.
+    again = store.has(derived[0].commit[0], refresh=False)
+    side_files = {file.oid for item in items for file in item.files}
+    fresh = [one for one in objects_ if not ((again or one.oid in side_files) and store.has(one.oid, refresh=False))]
+    written = store.write_pack(fresh, keep=note, sync=sync) if fresh else None
+    store.cas_ref(ref, old, derived[-1].commit[0])
+    if written is not None:
+        store.release(written)
+    return [one.commit[0] for one in derived]
+
+
+def _pack_order(derived: Sequence[objects.Derived], items: Sequence[Pending]) -> list[PackObject]:
+    """Distinct objects: commits and trees newest first (as deltas need them), then blobs as they will be read."""
+    out: dict[bytes, PackObject] = {}
+    for one in reversed(derived):
+        out.setdefault(one.commit[0], PackObject(COMMIT, *one.commit))
+    for one in reversed(derived):
+        for oid, tree in one.trees:
+            out.setdefault(oid, PackObject(TREE, oid, tree))
+    for one, item in zip(derived, items, strict=True):
+        for file in item.files:
+            out.setdefault(file.oid, PackObject(BLOB, file.oid, file.data))
+        out.setdefault(one.blob[0], PackObject(BLOB, *one.blob))
+    return list(out.values())
+
+
+def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int | None = None) -> Appended:
+    """Begin ``child`` after event ``at`` of ``parent``, which may still be in its tail; ``draft`` is its first event.
+
+    Copies nothing: the child's first commit has the parent's commit as its git parent. With ``epoch`` (imports) the
+    event follows from its parent alone, without clock or chance. Raises NotFound, AlreadyExists, LeaseHeld.
+    """
+    before = parent.event(at)
+    lease = Lease.acquire(child.lease_path, str(child.name))
+    try:
+        if child.exists():
+            raise AlreadyExists(f"{child.name} exists already")
+        view = parent.snapshot()
+        base = parent.commit_at(min(at, view.in_git)) if view.in_git else None
+        items = [Pending(event) for event in view.tail.events if event.seq <= at]
+        members: dict[str, Any] = {
+            "v": objects.VERSION,
+            "session": child.name.session,
+            "seq": at + 1,
+            "prev": before.hash,
+            "epoch": epoch or before.epoch + 1,
+            "ts": draft.ts or (before.ts if epoch else now()),
+            "type": draft.type,
+            "actor": draft.actor,
+            "data": draft.data,
+        }
+        if epoch is None:
+            members["salt"] = new_salt()
+        event = Event.build(members)
+        lease.stamp(event.epoch)
+        note = f"gitjournal {child.ref}\n"
+        ids = publish(
+            child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sync=True
+        )
+        child.index.replace(event.seq, ids[-1:])
+        return Appended(event.seq, event.hash)
+    finally:
+        lease.release()
