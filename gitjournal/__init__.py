@@ -10,10 +10,9 @@ The names below are imported when they are first used, so that ``gj --help`` doe
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-# At once, for `gitjournal.verify` is the function: an import of the module of that name would hide it later.
-from gitjournal.verify import Report, verify
 
 if TYPE_CHECKING:
     from gitjournal.chain import Appended as Appended
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from gitjournal.refs import Name as Name
     from gitjournal.state import SessionState as SessionState
     from gitjournal.state import fold as fold
+    from gitjournal.verify import Report as Report
+    from gitjournal.verify import verify as verify
     from gitjournal.writer import Draft as Draft
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOME = {
     "Journal": "journal",
     "JournalError": "errors",
     "Name": "refs",
+    "Report": "verify",
     "Session": "journal",
     "SessionState": "state",
     "fold": "state",
@@ -44,7 +46,7 @@ _HOME = {
     "open": "journal",
 }
 
-__all__ = ["Report", "verify", *sorted(_HOME)]
+__all__ = [*sorted(_HOME), "verify"]
 
 
 def __getattr__(name: str) -> Any:
@@ -57,4 +59,19 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOME]
+    return [*globals(), *__all__]
+
+
+class _Package(ModuleType):
+    """`gitjournal.verify` is the function, also after the import system has loaded the module of that name."""
+
+    @property
+    def verify(self) -> Any:
+        return importlib.import_module("gitjournal.verify").verify
+
+    @verify.setter
+    def verify(self, module: ModuleType) -> None:
+        """The import system binds each loaded submodule to its package; here the name is taken."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -22,6 +22,9 @@ A code never changes its meaning. ``cli.py`` maps codes to exit statuses and hin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class JournalError(Exception):
     """Base of all errors. ``str()`` is one line that says what happened and where.
@@ -135,3 +138,12 @@ class VerificationError(JournalError):
         super().__init__(message)
         self.code = code
         self.oid = oid
+
+
+@contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Turn an OSError of the block into a StorageError that says what was being done: "cannot <doing>: <why>"."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot {doing}: {error.strerror or error}") from error

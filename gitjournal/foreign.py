@@ -24,6 +24,9 @@ from gitjournal.objects import B64_TAG, JSON_TAG
 #: Foreign values may nest this deep; of the 64 levels of an event the rest is for what stands around them.
 WRAP_DEPTH = 40
 
+#: What nests deeper is not taken for JSON: it is damage, or meant to keep a reader busy.
+MAX_LEVELS = 10_000
+
 _LIMIT = 2**53
 _INT_DIGITS = 4300  # int() refuses longer texts, and needs quadratic time
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -69,14 +72,18 @@ def skip_space(text: str, start: int) -> int:
 def wrap_value(value: object) -> Any:
     """A Python value as one that the journal profile can hold; the same object when it already is.
 
-    Takes what `json.loads` can give and tuples. FormatError ``bad-json`` for other types.
+    Takes what `json.loads` can give and tuples. FormatError ``bad-json`` for other types, cycles, and more levels
+    than `MAX_LEVELS`.
     """
     try:
         if b'"$gj:' not in canonical.dumps(value):
             return value
     except FormatError:
         pass
-    return wrap("".join(_print(value)))
+    try:
+        return scan("".join(_print(value)), 0)[0]
+    except ValueError as error:
+        raise FormatError("bad-json", str(error)) from None
 
 
 def lenient(text: str | bytes) -> Any:
@@ -220,6 +227,8 @@ class _Slow:
                 value, pos = self._attach(value, pos)
 
     def _open(self, char: str, start: int) -> tuple[Any, int]:
+        if len(self._stack) == MAX_LEVELS:
+            raise ValueError(f"nested deeper than {MAX_LEVELS} levels (character {start})")
         frame = _Frame(char, start)
         self._stack.append(frame)
         pos = skip_space(self._text, start + 1)

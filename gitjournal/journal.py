@@ -16,7 +16,7 @@ from typing import Any
 
 from gitjournal import refs, store
 from gitjournal.chain import Appended, Chain
-from gitjournal.errors import AlreadyExists, FormatError, NotAJournal, NotFound, UsageError
+from gitjournal.errors import AlreadyExists, FormatError, NotAJournal, NotFound, UsageError, disk_errors
 from gitjournal.objects import Event, FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
@@ -278,8 +278,9 @@ class Journal:
         refs.check_id(name.session)
         refs.check_id(name.branch, "branch name")
         lock = self.path / "gitjournal" / "create.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with disk_errors(f"lock {lock}"):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             self._refuse_case_twin(name)

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from gitjournal.errors import Fenced, LeaseHeld, StorageError
+from gitjournal.errors import Fenced, LeaseHeld, disk_errors
 
 
 class Lease:
@@ -31,7 +31,7 @@ class Lease:
     @classmethod
     def acquire(cls, path: Path, what: str) -> Lease:
         """Take the lease at ``path``, or raise LeaseHeld naming its holder; ``what`` is the branch in the message."""
-        try:
+        with disk_errors(f"take the lease {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,8 +48,6 @@ class Lease:
                 if _inode(path) == os.fstat(fd).st_ino:
                     return cls(path, fd)
                 os.close(fd)
-        except OSError as error:
-            raise StorageError(f"cannot take the lease {path}: {error.strerror}") from error
 
     @property
     def last_epoch(self) -> int:
@@ -69,11 +67,9 @@ class Lease:
             "token": os.urandom(8).hex(),
         }
         self._content = json.dumps(record).encode() + b"\n"
-        try:
+        with disk_errors(f"write {self.path}"):
             os.pwrite(self._fd, self._content, 0)
             os.ftruncate(self._fd, len(self._content))
-        except OSError as error:
-            raise StorageError(f"cannot write {self.path}: {error.strerror}") from error
 
     def check(self) -> None:
         """Raise Fenced when this process no longer holds the newest lease of the branch."""

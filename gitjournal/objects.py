@@ -136,9 +136,15 @@ class Event:
         return event
 
     @classmethod
-    def build(cls, members: Mapping[str, Any]) -> Event:
-        """The event made of ``members``; FormatError when they break a rule of section 2."""
-        event = cls(canonical.dumps(members))
+    def build(cls, members: Mapping[str, Any], text: bytes | None = None) -> Event:
+        """The event made of ``members``; FormatError when they break a rule of section 2.
+
+        ``text`` is what `canonical.dumps` makes of them, if the caller has it.
+        """
+        event = cls(canonical.dumps(members) if text is None else text)
+        # A name that sorts between `data` and `epoch` is taken for a part of the payload by the pattern.
+        if not members.keys() <= _KNOWN or members.keys() >= {"data", "data_sha256"}:
+            raise event._refusal()
         _check_header(event)
         if not event.withheld:
             event._check_parts(members["data"])
@@ -147,13 +153,20 @@ class Event:
     def _check_payload(self) -> None:
         try:
             # Within a list, so that the payload is at level 2, as it is in the event.
-            data = canonical.loads_canonical(b"[%s]" % self._data_bytes)[0]
+            values = canonical.loads_canonical(b"[%s]" % self._data_bytes)
             if self._rest[2]:
                 canonical.loads_canonical(self._rest[2][len(b',"files":') :])
-        except FormatError as error:
-            raise FormatError(error.code, str(error), seq=self.seq) from None
-        self._check_parts(data)
-        object.__setattr__(self, "_data", data)
+        except FormatError:
+            raise self._refusal() from None
+        # The pattern says where the payload ends, not that it is one value: `{},{}` is two.
+        if len(values) != 1:
+            raise self._refusal()
+        self._check_parts(values[0])
+        object.__setattr__(self, "_data", values[0])
+
+    def _refusal(self) -> FormatError:
+        error = _why_not(self.raw)
+        return error if error.seq == self.seq else FormatError(error.code, str(error), seq=self.seq)
 
     def _check_parts(self, data: Any) -> None:
         if type(data) is not dict:
@@ -416,7 +429,7 @@ def _check_tags(data: Mapping[str, Any], count: int, seq: int) -> None:
     todo: list[Any] = [data]
     while todo:
         node = todo.pop()
-        if type(node) is list:
+        if type(node) is list or type(node) is tuple:
             todo.extend(node)
         elif type(node) is dict:
             for name in node:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
-from typing import IO, NamedTuple
+from functools import lru_cache
+from typing import IO
 
 from isal import isal_zlib
 
@@ -31,26 +32,18 @@ OFS_DELTA, REF_DELTA = 6, 7
 _LEVEL = 2
 # Shorter than this, stored bytes are as small as deflated ones and cost a tenth.
 _STORE_BELOW = 64
+_HOLD = 1 << 20
 _HEADER = struct.Struct(">4sII")
 HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = 20
 _MAX_SMALL_OFFSET = 0x7FFFFFFF
 
 
-class PackObject(NamedTuple):
-    """An object to write: pack type number, id (20 bytes), content."""
-
-    kind: int
-    oid: bytes
-    data: bytes
-
-
-class Entry(NamedTuple):
-    """One line of a pack index."""
-
-    oid: bytes
-    crc: int
-    offset: int
+# Plain tuples: a flush makes five of each for every event.
+#: An object to write: pack type number, id (20 bytes), content.
+PackObject = tuple[int, bytes, bytes]
+#: One line of a pack index: id, CRC-32 of the packed bytes, offset.
+Entry = tuple[bytes, int, int]
 
 
 def write(folder: Path, objects: Sequence[PackObject], *, keep: str | None = None, sync: bool = True) -> Path:
@@ -86,23 +79,34 @@ class Out:
     def __init__(self, file: IO[bytes], count: int) -> None:
         self._file = file
         self._sha = sha1()
+        self._parts: list[bytes] = []
+        self._held = 0
         self.offset = 0
         self.entries: list[Entry] = []
         self.raw(_HEADER.pack(b"PACK", 2, count))
 
     def raw(self, data: bytes) -> None:
         """Append bytes of the pack as they are."""
+        self._parts.append(data)
+        self._held += len(data)
+        self.offset += len(data)
+        if self._held >= _HOLD:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        data = b"".join(self._parts)
+        self._parts, self._held = [], 0
         self._file.write(data)
         self._sha.update(data)
-        self.offset += len(data)
 
     def add(self, oid: bytes, entry: bytes) -> None:
         """Append one encoded entry and note it for the index."""
-        self.entries.append(Entry(oid, zlib.crc32(entry), self.offset))
+        self.entries.append((oid, zlib.crc32(entry), self.offset))
         self.raw(entry)
 
     def finish(self) -> bytes:
         """Append the checksum and return it."""
+        self._pass_on()
         checksum = self._sha.digest()
         self._file.write(checksum)
         return checksum
@@ -114,11 +118,16 @@ def _deflate(data: bytes) -> bytes:
 
 def _stored(data: bytes) -> bytes:
     """A zlib stream of one stored block (RFC 1950, 1951)."""
-    size = len(data)
-    lengths = struct.pack("<HH", size, size ^ 0xFFFF)
-    return b"\x78\x01\x01%s%s%s" % (lengths, data, struct.pack(">I", zlib.adler32(data)))
+    return b"%s%s%s" % (_stored_head(len(data)), data, zlib.adler32(data).to_bytes(4, "big"))
 
 
+@lru_cache(maxsize=_STORE_BELOW)
+def _stored_head(size: int) -> bytes:
+    return b"\x78\x01\x01" + struct.pack("<HH", size, size ^ 0xFFFF)
+
+
+# Sizes repeat: trees grow entry by entry, and deltas are of one or two shapes.
+@lru_cache(maxsize=16384)
 def _entry_header(kind: int, size: int) -> bytes:
     byte = (kind << 4) | (size & 15)
     size >>= 4
@@ -142,6 +151,7 @@ def _offset_header(distance: int) -> bytes:
     return bytes(reversed(out))
 
 
+@lru_cache(maxsize=16384)
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
@@ -170,7 +180,10 @@ def _prefix_delta(base: bytes, target: bytes) -> bytes | None:
     rest = target[common:]
     if common < len(rest):
         return None
-    out = [_varint(len(base)), _varint(len(target)), _copy_from_start(common)]
+    head = b"%s%s%s" % (_varint(len(base)), _varint(len(target)), _copy_from_start(common))
+    if len(rest) <= 127:
+        return b"%s%c%s" % (head, len(rest), rest) if rest else head
+    out = [head]
     for at in range(0, len(rest), 127):
         piece = rest[at : at + 127]
         out.append(bytes([len(piece)]) + piece)
@@ -180,12 +193,11 @@ def _prefix_delta(base: bytes, target: bytes) -> bytes | None:
 def _common_prefix(one: bytes, other: bytes) -> int:
     size = min(len(one), len(other))
     # The two usual cases first: a leaf tree is a whole prefix, an upper tree all but its last id.
-    for guess in (size, max(size - 20, 0)):
-        if one[:guess] == other[:guess]:
-            low, high = guess, size
-            break
-    else:
-        low, high = 0, size
+    if one.startswith(other):
+        return size
+    low, high = 0, size
+    if one.startswith(other[:-20]):
+        low = len(other) - 20
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
@@ -195,6 +207,7 @@ def _common_prefix(one: bytes, other: bytes) -> int:
     return low
 
 
+@lru_cache(maxsize=16384)
 def _copy_from_start(size: int) -> bytes:
     """The copy instruction for ``size`` bytes from offset 0."""
     if not 0 < size <= 0xFFFFFF:
@@ -208,14 +221,14 @@ def _index(entries: Sequence[Entry], checksum: bytes) -> bytes:
     """A version 2 index. ``entries`` in any order, ids distinct."""
     ordered = sorted(entries)
     counts = [0] * 256
-    for entry in ordered:
-        counts[entry.oid[0]] += 1
+    for oid, _, _ in ordered:
+        counts[oid[0]] += 1
     total = 0
     fanout = []
     for count in counts:
         total += count
         fanout.append(total)
-    offsets = [entry.offset for entry in ordered]
+    offsets = [offset for _, _, offset in ordered]
     large = [offset for offset in offsets if offset > _MAX_SMALL_OFFSET]
     if large:
         place = iter(range(len(large)))
@@ -224,8 +237,8 @@ def _index(entries: Sequence[Entry], checksum: bytes) -> bytes:
         [
             b"\xfftOc\x00\x00\x00\x02",
             struct.pack(">256I", *fanout),
-            b"".join([entry.oid for entry in ordered]),
-            struct.pack(f">{total}I", *[entry.crc for entry in ordered]),
+            b"".join([oid for oid, _, _ in ordered]),
+            struct.pack(f">{total}I", *[crc for _, crc, _ in ordered]),
             struct.pack(f">{total}I", *offsets),
             struct.pack(f">{len(large)}Q", *large),
             checksum,

@@ -116,7 +116,7 @@ class Pack:
         ids = self._idx[_IDS : _IDS + 20 * count]
         crcs = struct.unpack_from(f">{count}I", self._idx, _IDS + 20 * count)
         offsets = [self._offset_at(place) for place in range(count)]
-        return [Entry(ids[20 * i : 20 * i + 20], crcs[i], offsets[i]) for i in range(count)]
+        return [(ids[20 * i : 20 * i + 20], crcs[i], offsets[i]) for i in range(count)]
 
     def pieces(self, size: int, *, header: bool = False) -> Iterator[bytes]:
         """The pack's entries (with ``header`` from its first byte) as they lie there, ``size`` bytes at a time."""

@@ -28,6 +28,8 @@ _MEDIA_TYPE = re.compile(r"[\x20-\x7e]{1,127}")
 _TEXTUAL = re.compile(r"text/|application/(?:[\w.+-]+\+)?(?:json|xml|yaml|toml|javascript)\b", re.ASCII | re.IGNORECASE)
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _MAX_DEPTH = 64
+# A character has at most four bytes.
+_MAY_MOVE = SIDE_FILE_BYTES // 4
 
 Load = Callable[[int], bytes]
 Data = Mapping[str, Any]
@@ -45,16 +47,34 @@ def extract(data: Data, text: bytes | None = None) -> tuple[Data, list[FileBlob]
     """
     if text is not None and len(text) < SIDE_FILE_BYTES and b'"type":"blob"' not in text:
         return data, []
+    if not _may_move(data, 1):
+        return data, []
     files: list[FileBlob] = []
     moved = _extract(data, files, 1)
     return (moved, files) if files else (data, files)
+
+
+def _may_move(node: Any, level: int) -> bool:
+    """Whether a container holds a string that can be long enough, or a blob part. Quick, as every append asks."""
+    if type(node) is dict:
+        if node.get("type") == "blob":
+            return True
+        node = node.values()
+    for item in node:
+        kind = type(item)
+        if kind is str:
+            if len(item) >= _MAY_MOVE:
+                return True
+        elif (kind is dict or kind is list or kind is tuple) and level <= _MAX_DEPTH and _may_move(item, level + 1):
+            return True
+    return False
 
 
 def _extract(node: Any, files: list[FileBlob], level: int) -> Any:
     """``node`` with side files taken out; the same object when there were none."""
     kind = type(node)
     if kind is str:
-        return _extract_text(node, files) if len(node) * 4 >= SIDE_FILE_BYTES else node
+        return _extract_text(node, files) if len(node) >= _MAY_MOVE else node
     if level > _MAX_DEPTH or kind not in (dict, list, tuple):
         return node
     if kind is dict and node.get("type") == "blob" and type(node.get("content")) is str:

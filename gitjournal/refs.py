@@ -78,10 +78,10 @@ def decode(component: str) -> str:
     """The id behind one component of a ref name. Raises UsageError for a form that `encode` never makes."""
     try:
         text = unquote_to_bytes(component).decode("utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"ref component {component!r} is not percent-encoded UTF-8") from None
+    except UnicodeError:  # not only of the bytes: names of files come with lone surrogates for what is no UTF-8
+        raise UsageError(f"ref component {component!a} is not percent-encoded UTF-8") from None
     if not text or encode(text) != component:
-        raise UsageError(f"ref component {component!r} is not in the canonical encoding")
+        raise UsageError(f"ref component {component!a} is not in the canonical encoding")
     return text
 
 

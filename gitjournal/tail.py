@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from gitjournal.errors import DamagedTail, FormatError, StorageError
+from gitjournal.errors import DamagedTail, FormatError, StorageError, disk_errors
 from gitjournal.objects import Event
 from gitjournal.pack import sync_folder
 
@@ -95,12 +95,11 @@ def _broken(events: list[Event], end: int, bad: _Line, rest: Iterator[_Line], se
 
 def read(path: Path) -> bytes:
     """The bytes of a tail file without the newlines at its end; empty when there is no such file."""
-    try:
-        return path.read_bytes().rstrip(b"\n")
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    with disk_errors(f"read {path}"):
+        try:
+            return path.read_bytes().rstrip(b"\n")
+        except FileNotFoundError:
+            return b""
 
 
 class Tail:
@@ -112,17 +111,19 @@ class Tail:
         self._end = 0
         self._unsynced = False
         self._failed = ""
-        try:
+        with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._size = os.fstat(self._fd).st_size
-            if self._size == 0:
-                self._fill(_FIRST_FILL)
-                os.fsync(self._fd)
-                sync_folder(path.parent)
-                sync_folder(path.parent.parent)
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror}") from error
+            try:
+                self._size = os.fstat(self._fd).st_size
+                if self._size == 0:
+                    self._fill(_FIRST_FILL)
+                    os.fsync(self._fd)
+                    sync_folder(path.parent)
+                    sync_folder(path.parent.parent)
+            except BaseException:
+                os.close(self._fd)
+                raise
 
     @property
     def used(self) -> int:
@@ -155,13 +156,10 @@ class Tail:
 
     def _set_aside(self, torn: bytes) -> None:
         path = self.path.with_suffix(".torn")
-        try:
-            with path.open("ab") as file:
-                file.write(torn + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror}") from error
+        with disk_errors(f"write {path}"), path.open("ab") as file:
+            file.write(torn + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def append(self, lines: Sequence[bytes], *, sync: bool = True) -> None:
         """Write ``lines`` (canonical events) as one write; with ``sync`` they are on disk on return.

@@ -94,13 +94,13 @@ def _join(folder: Path, paths: Sequence[Path], sync: bool) -> int:
         return 0
     contents = [one.entries() for one in packs]
     count = sum(map(len, contents))
-    if len({entry.oid for entries in contents for entry in entries}) != count or not all(map(_is_whole, packs)):
+    if len({oid for entries in contents for oid, _, _ in entries}) != count or not all(map(_is_whole, packs)):
         return 0
 
     def fill(out: pack.Out) -> None:
         for one, entries in zip(packs, contents, strict=True):
             shift = out.offset - pack.HEADER_BYTES
-            out.entries.extend([pack.Entry(e.oid, e.crc, e.offset + shift) for e in entries])
+            out.entries.extend([(oid, crc, offset + shift) for oid, crc, offset in entries])
             for piece in one.pieces(_COPY):
                 out.raw(piece)
 

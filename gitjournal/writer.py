@@ -24,7 +24,7 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
-from gitjournal import objects, payload
+from gitjournal import canonical, objects, payload
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
@@ -210,14 +210,17 @@ class Writer:
             yield built
 
     def _build(self, draft: Draft, head: Appended | None) -> Pending:
-        data, files = draft.data, draft.files
+        members = self._members(draft, head)
+        text = canonical.dumps(members)
+        files = draft.files
         if not files:
-            data, files = payload.extract(data)
-        return Pending(Event.build(self._members(draft, data, files, head)), files)
+            members["data"], files = payload.extract(draft.data, text)
+            if files:
+                members["files"] = [file.entry for file in files]
+                text = canonical.dumps(members)
+        return Pending(Event.build(members, text), files)
 
-    def _members(
-        self, draft: Draft, data: Mapping[str, Any], files: Sequence[FileBlob], head: Appended | None
-    ) -> dict[str, Any]:
+    def _members(self, draft: Draft, head: Appended | None) -> dict[str, Any]:
         members: dict[str, Any] = {
             "v": objects.VERSION,
             "session": self.chain.name.session,
@@ -227,12 +230,12 @@ class Writer:
             "ts": draft.ts or now(),
             "type": draft.type,
             "actor": draft.actor,
-            "data": data,
+            "data": draft.data,
         }
         if draft.turn is not None:
             members["turn"] = draft.turn
-        if files:
-            members["files"] = [file.entry for file in files]
+        if draft.files:
+            members["files"] = [file.entry for file in draft.files]
         if self._salted:
             members["salt"] = new_salt()
         return members
@@ -387,12 +390,13 @@ def publish(
     Advances ``deriver``. The pack is kept from git's gc until the ref reaches it.
     """
     derived = [deriver.push(item.event, [file.oid for file in item.files]) for item in items]
-    objects_ = _pack_order(derived, items)
+    fresh = _pack_order(derived, items)
     store.refresh()
     # A commit that exists comes from a flush that was cut, or from a branch: then any object may exist already.
     again = store.has(derived[0].commit[0], refresh=False)
     side_files = {file.oid for item in items for file in item.files}
-    fresh = [one for one in objects_ if not ((again or one.oid in side_files) and store.has(one.oid, refresh=False))]
+    if again or side_files:
+        fresh = [one for one in fresh if not ((again or one[1] in side_files) and store.has(one[1], refresh=False))]
     written = store.write_pack(fresh, keep=note, sync=sync) if fresh else None
     store.cas_ref(ref, old, derived[-1].commit[0])
     if written is not None:
@@ -404,14 +408,14 @@ def _pack_order(derived: Sequence[objects.Derived], items: Sequence[Pending]) ->
     """Distinct objects: commits and trees newest first (as deltas need them), then blobs as they will be read."""
     out: dict[bytes, PackObject] = {}
     for one in reversed(derived):
-        out.setdefault(one.commit[0], PackObject(COMMIT, *one.commit))
+        out.setdefault(one.commit[0], (COMMIT, *one.commit))
     for one in reversed(derived):
         for oid, tree in one.trees:
-            out.setdefault(oid, PackObject(TREE, oid, tree))
+            out.setdefault(oid, (TREE, oid, tree))
     for one, item in zip(derived, items, strict=True):
         for file in item.files:
-            out.setdefault(file.oid, PackObject(BLOB, file.oid, file.data))
-        out.setdefault(one.blob[0], PackObject(BLOB, *one.blob))
+            out.setdefault(file.oid, (BLOB, file.oid, file.data))
+        out.setdefault(one.blob[0], (BLOB, *one.blob))
     return list(out.values())
 
 

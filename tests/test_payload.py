@@ -198,6 +198,18 @@ def test_a_value_that_is_no_json_is_refused() -> None:
             wrap_value(value)
 
 
+def test_nesting_that_only_an_attacker_needs_is_not_read() -> None:
+    levels = foreign.MAX_LEVELS
+    assert "$gj:b64" not in wrap("[" * levels + "]" * levels)
+    text = "[" * (levels + 1) + "]" * (levels + 1)
+    assert unwrap(wrap(text)) == text.encode()
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    with pytest.raises(FormatError, match="levels"):
+        wrap_value(value)
+
+
 def test_a_value_that_fits_is_not_copied() -> None:
     value = {"a": [1, "b"]}
     assert wrap_value(value) is value

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO
 
-from gitjournal.errors import UsageError
+from gitjournal.errors import StorageError, UsageError
 from gitjournal.formats.claude_code import ClaudeCode
 from gitjournal.formats.generic import Records
 from gitjournal.formats.jsonl import FILES_SUFFIX, Jsonl
@@ -77,8 +77,11 @@ def import_file(
     ``session`` is used instead of the file's own session id. Raises JournalError.
     """
     source = Source(Path(path))
-    fmt = detect(source) if format == "auto" else find(format)
-    report = (fmt or _BUILT_IN[Records.name]).load(journal, source, Options(session, dry_run, progress))
+    try:
+        fmt = detect(source) if format == "auto" else find(format)
+        report = (fmt or _BUILT_IN[Records.name]).load(journal, source, Options(session, dry_run, progress))
+    except OSError as error:  # the journal has errors of its own, so this is the source
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
     if fmt is None and report.records:
         report.notes.insert(0, "no format recognises this file: it was taken as generic records")
     return report

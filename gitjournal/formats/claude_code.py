@@ -85,11 +85,10 @@ def _is_record(value: Any) -> bool:
     """Whether a value is a whole record, and not an object inside one."""
     if not isinstance(value, dict):
         return False
-    if value.get("type") == "summary" and "leafUuid" in value:
+    kind = _text(value, "type")
+    if (kind == "summary" and "leafUuid" in value) or (kind == "file-history-snapshot" and "snapshot" in value):
         return True
-    if value.get("type") == "file-history-snapshot" and "snapshot" in value:
-        return True
-    known = value.get("type") in _TYPES or isinstance(value.get("message"), dict)
+    known = kind in _TYPES or isinstance(value.get("message"), dict)
     return known and isinstance(value.get("sessionId"), str)
 
 

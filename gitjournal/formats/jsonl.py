@@ -40,16 +40,14 @@ class Jsonl:
         if options.session not in (None, name.session):
             raise UsageError(f"{source.path} is of session {name.session!r}: the id is part of every event's hash")
         report.session, report.branch = name.session, name.branch
-        before = _head_seq(journal, name)
+        there = _head_seq(journal, name)
         items = _items(source, report, options)
         if options.dry_run:
-            for _ in items:
-                pass
+            report.added = max(0, sum(1 for _ in items) - there)
         else:
-            journal.graft(name, items)
-        report.added = max(0, report.records - before)
+            report.added = journal.graft(name, items)
         report.skipped_known = report.records - report.added
-        if report.records < before:
+        if report.records < there:
             report.notes.append("the journal has more of this session than the file")
         return report
 

@@ -16,8 +16,9 @@ from gitjournal.foreign import scan, skip_space
 
 #: Longer lines are kept in unparsed pieces of this size, in bytes. An event may have as much (section 2).
 MAX_RECORD = 16 * 1024 * 1024
-# A failed attempt may cost a look at the rest of the line.
-_MAX_ATTEMPTS = 64
+# How long a torn line is searched for a record: a failed attempt may look at the whole rest of it.
+_ATTEMPTS = 64
+_LOOK = 4 * 1024 * 1024
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _NULS = re.compile("\0+")
 
@@ -156,10 +157,12 @@ def _next_start(text: str, start: int, salvage: Salvage | None) -> int:
     """Where the next record of this line begins; the end of the line when none can be found."""
     if salvage is None:
         return len(text)
-    for attempt, match in enumerate(salvage.start.finditer(text, start)):
-        if attempt == _MAX_ATTEMPTS:
-            break
+    left = min(_ATTEMPTS * len(text), _LOOK + 2 * len(text))
+    for match in salvage.start.finditer(text, start):
         end, value = _value_at(text, match.start())
         if end and salvage.is_record(value):
             return match.start()
+        left -= (end or len(text)) - match.start()
+        if left < 0:
+            break
     return len(text)

@@ -17,6 +17,8 @@ _ISO = re.compile(
 )
 # Numbers from here on are milliseconds (year 5138 in seconds, 1973 in milliseconds).
 _MILLISECONDS = 100_000_000_000
+# Year 10,000 in milliseconds.
+_END_OF_TIME = 253_402_300_800_000
 
 
 def to_ts(value: Any) -> str | None:
@@ -26,7 +28,7 @@ def to_ts(value: Any) -> str | None:
     """
     if type(value) is str:
         return _from_text(value)
-    if type(value) in (int, float) and value >= 0:
+    if type(value) in (int, float) and 0 <= value < _END_OF_TIME:
         whole = int(value if value >= _MILLISECONDS else value * 1000)
         return _print(datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=whole))
     return None
