@@ -5,7 +5,7 @@ Floor 2. Path = seq in the head's tree, so reading walks no commits (docs/format
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -96,7 +96,7 @@ class Chain:
             yield from self._git_events(view.commit.tree, after, last)
         for event in view.tail.events:
             if event.seq > after and (to is None or event.seq <= to):
-                yield self._event(event.raw, {})
+                yield self._event(event.raw, ())
         if view.tail.damage and (to is None or to > view.in_git + len(view.tail.events)):
             raise DamagedTail(f"{self.tail_path}: {view.tail.damage}")
 
@@ -110,7 +110,7 @@ class Chain:
             return self._load(blob, _file_ids(leaf, seq))
         for event in self.snapshot().tail.events:
             if event.seq == seq:
-                return self._event(event.raw, {})
+                return self._event(event.raw, ())
         # A flush between the two looks has moved the event from the tail to git.
         if self.store.read_ref(self.ref) != oid:
             return self.event(seq)
@@ -122,10 +122,10 @@ class Chain:
         commit = self.read_commit(oid) if oid else None
         if commit is None or not 1 <= seq <= commit.seq:
             raise NotFound(f"{self.name} has no event {seq} with side files")
-        found = _file_ids(self._leaf(commit.tree, seq), seq).get(number)
-        if found is None:
+        files = _file_ids(self._leaf(commit.tree, seq), seq)
+        if not 1 <= number <= len(files):
             raise NotFound(f"event {seq} of {self.name} has no side file {number}")
-        return self.store.read(found, b"blob")
+        return self.store.read(files[number - 1], b"blob")
 
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
         root = self.store.read(root_id, b"tree")
@@ -134,7 +134,7 @@ class Chain:
             if not middle or first % objects.MIDDLE_SPAN == 0:
                 middle = self.store.read(_entry(root, objects.root_entry(first)), b"tree")
             leaf = self.store.read(_entry(middle, objects.middle_entry(first)), b"tree")
-            for seq, blob, files in _leaf_events(leaf):
+            for seq, blob, files in objects.leaf_events(leaf):
                 if after < seq <= last:
                     yield self._load(blob, files)
 
@@ -143,17 +143,17 @@ class Chain:
         middle = self.store.read(_entry(root, objects.root_entry(seq)), b"tree")
         return self.store.read(_entry(middle, objects.middle_entry(seq)), b"tree")
 
-    def _load(self, blob: bytes, files: dict[int, bytes]) -> Event:
+    def _load(self, blob: bytes, files: Sequence[bytes]) -> Event:
         return self._event(self.store.read(blob, b"blob"), files)
 
-    def _event(self, raw: bytes, files: dict[int, bytes]) -> Event:
+    def _event(self, raw: bytes, files: Sequence[bytes]) -> Event:
         return Event(raw, partial(self._resolve, files) if b'"$gj:' in raw else None)
 
-    def _resolve(self, files: dict[int, bytes], event: Event) -> Mapping[str, Any]:
+    def _resolve(self, files: Sequence[bytes], event: Event) -> Mapping[str, Any]:
         def load(number: int) -> bytes:
-            if number not in files:
+            if not 1 <= number <= len(files):
                 raise NotFound(f"event {event.seq} of {self.name} has no side file {number}")
-            return self.store.read(files[number], b"blob")
+            return self.store.read(files[number - 1], b"blob")
 
         data: Mapping[str, Any] = payload.resolve(event.stored_data, event.files, load)
         return data
@@ -229,7 +229,7 @@ class Chain:
 
     def _begins_at(self, commit: Commit) -> bool:
         blob = _entry(self._leaf(commit.tree, commit.seq), objects.leaf_entry(commit.seq))
-        origin = branch_origin(self._load(blob, {}))
+        origin = branch_origin(self._load(blob, ()))
         return origin is not None and origin[1] == commit.seq - 1
 
     def deriver_at(self, oid: bytes | None) -> Deriver:
@@ -269,26 +269,7 @@ def _entry(tree: bytes, name: bytes) -> bytes:
     return tree[at : at + 20]
 
 
-def _leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, dict[int, bytes]]]:
-    """(seq, blob id, side file ids by number) for each event of a leaf tree."""
-    files: dict[int, bytes] = {}
-    at = 0
-    try:
-        while at < len(leaf):
-            end = leaf.index(0, at)
-            stem, suffix = leaf[at + 7 : at + 15], leaf[at + 16 : end]
-            oid = leaf[end + 1 : end + 21]
-            at = end + 21
-            if suffix == b"json":
-                yield int(stem), oid, files
-                files = {}
-            else:
-                files[int(suffix)] = oid
-    except ValueError as error:
-        raise VerificationError("bad-tree", f"a leaf tree is not in the form of section 5: {error}") from None
-
-
-def _file_ids(leaf: bytes, seq: int) -> dict[int, bytes]:
+def _file_ids(leaf: bytes, seq: int) -> Sequence[bytes]:
     if b" %08d.1\x00" % seq not in leaf:
-        return {}
-    return next((files for at, _, files in _leaf_events(leaf) if at == seq), {})
+        return ()
+    return next((files for at, _, files in objects.leaf_events(leaf) if at == seq), ())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha1, sha256
@@ -504,16 +505,53 @@ def leaf_part(seq: int, blob_id: bytes, file_ids: Sequence[bytes] = ()) -> bytes
     return b"".join([b"100644 %s\x00%s" % pair for pair in named]) + part
 
 
+_LEAF_ENTRY = struct.Struct("7s8s6s20s")
+
+
+def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
+    """(seq, blob id, side file ids) of each event in a leaf tree. FormatError ``bad-tree`` for any other form."""
+    if len(leaf) % _LEAF_ENTRY.size == 0:
+        entries = list(_LEAF_ENTRY.iter_unpack(leaf))
+        if all(mode == b"100644 " and end == b".json\x00" and stem.isdigit() for mode, stem, end, _ in entries):
+            for _, stem, _, oid in entries:
+                yield int(stem), oid, ()
+            return
+    files: dict[int, bytes] = {}
+    for mode, name, oid in tree_entries(leaf):
+        stem, dot, suffix = name.partition(b".")
+        if mode != b"100644" or len(stem) != 8 or not stem.isdigit():
+            raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
+        if suffix == b"json":
+            yield int(stem), oid, [files[number] for number in sorted(files)]
+            files = {}
+        elif suffix.isdigit():
+            files[int(suffix)] = oid
+        else:
+            raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
+
+
+def tree_entries(tree: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(mode, name, id) of each entry of a git tree. FormatError ``bad-tree`` when it is cut."""
+    at = 0
+    while at < len(tree):
+        nul = tree.find(b"\x00", at)
+        mode, space, name = tree[at:nul].partition(b" ")
+        if nul < 0 or not space or nul + 21 > len(tree):
+            raise FormatError("bad-tree", "a tree is cut in the middle of an entry")
+        yield mode, name, tree[nul + 1 : nul + 21]
+        at = nul + 21
+
+
 # --- commits (section 6) -------------------------------------------------------------------------
 
 _COMMIT = re.compile(
     rb"tree (?P<tree>[0-9a-f]{40})\n"
     rb"(?:parent (?P<parent>[0-9a-f]{40})\n)?"
     rb"author (?P<actor>[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}) <(?P=actor)@gitjournal\.invalid> "
-    rb"(?P<time>[0-9]{1,12}) \+0000\n"
+    rb"(?P<time>0|[1-9][0-9]{0,11}) \+0000\n"
     rb"committer gitjournal <gitjournal@gitjournal\.invalid> (?P=time) \+0000\n"
     rb"(?:gpgsig (?P<gpgsig>-----BEGIN SSH SIGNATURE-----\n(?: [A-Za-z0-9+/=]+\n)+ -----END SSH SIGNATURE-----)\n)?"
-    rb"\n(?P<type>[a-z][a-z0-9_.]*) #(?P<seq>[1-9][0-9]{0,7})\n\n"
+    rb"\n(?P<type>[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*) #(?P<seq>[1-9][0-9]{0,7})\n\n"
     rb"Session: (?P<session>[^\n\x00]+)\n"
     rb"Event-Hash: sha256:(?P<hash>[0-9a-f]{64})\n"
 )
@@ -541,6 +579,8 @@ def parse_commit(raw: bytes) -> Commit | None:
     try:
         session = match["session"].decode()
     except UnicodeDecodeError:
+        return None
+    if _CONTROL.search(session) or len(match["session"]) > MAX_SESSION_BYTES or len(match["type"]) > MAX_TYPE_BYTES:
         return None
     return Commit(
         tree=bytes.fromhex(match["tree"].decode()),
@@ -618,10 +658,13 @@ class Deriver:
         self.head = git_id(b"commit", commit)
         return self.head, commit
 
-    def push(self, event: Event, file_ids: Sequence[bytes] = ()) -> Derived:
-        """Derive the objects of the next event. The caller has checked that it is the next one."""
+    def push(self, event: Event, file_ids: Sequence[bytes] = (), blob_id: bytes | None = None) -> Derived:
+        """Derive the objects of the next event. The caller has checked that it is the next one.
+
+        ``blob_id`` is the git id of the event's bytes, if the caller has computed it.
+        """
         seq = event.seq
-        blob_id = git_id(b"blob", event.raw)
+        blob_id = blob_id or git_id(b"blob", event.raw)
         self._turn_page(seq)
         self._leaf += leaf_part(seq, blob_id, file_ids)
         leaf_id = git_id(b"tree", self._leaf)

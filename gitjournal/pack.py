@@ -191,13 +191,12 @@ def _prefix_delta(base: bytes, target: bytes) -> bytes | None:
 
 
 def _common_prefix(one: bytes, other: bytes) -> int:
-    size = min(len(one), len(other))
+    """A length up to which both are equal; the longest one unless ``other`` differs in its last object id alone."""
     # The two usual cases first: a leaf tree is a whole prefix, an upper tree all but its last id.
-    if one.startswith(other):
-        return size
-    low, high = 0, size
-    if one.startswith(other[:-20]):
-        low = len(other) - 20
+    for guess in (len(other), len(other) - 20):
+        if one.startswith(other[:guess]):
+            return guess
+    low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:

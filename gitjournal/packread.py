@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,11 @@ _WINDOW = 128 * 1024
 _MOST_WINDOWS = 8
 _MOST_BASES = 8
 _HEAD = 32
+_WORD = struct.Struct(">I").unpack_from
+# zlib's header, then a last block that is stored: how `pack` writes what is too short to deflate.
+_STORED = b"\x78\x01\x01"
+_STORED_HEAD = 7
+_SHORT = 64
 _FANOUT = 8
 _IDS = _FANOUT + 1024
 #: An object that claims to be larger is not read (a decompression bomb).
@@ -63,6 +69,7 @@ class Pack:
             self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._fanout = self._read_fanout()
         self.count = self._fanout[255]
+        self._offsets = _IDS + 24 * self.count
         # Windows by number, and whole objects that are bases of deltas by offset; the oldest goes first.
         self._windows: dict[int, bytes] = {}
         self._bases: dict[int, tuple[bytes, bytes]] = {}
@@ -89,26 +96,27 @@ class Pack:
             guess = low + (high - low) * int.from_bytes(oid[1:4], "big") // (1 << 24)
             slack = 2 * int((high - low) ** 0.5) + 8
             place = self._find(oid, max(low, guess - slack), min(high, guess + slack))
-            if place is not None:
+            if place >= 0:
                 return self._offset_at(place)
         place = self._find(oid, low, high)
-        return None if place is None else self._offset_at(place)
+        return self._offset_at(place) if place >= 0 else None
 
-    def _find(self, oid: bytes, low: int, high: int) -> int | None:
-        at = self._idx.find(oid, _IDS + 20 * low, _IDS + 20 * high)
-        while at >= 0 and (at - _IDS) % 20:
-            at = self._idx.find(oid, at + 1, _IDS + 20 * high)
-        return (at - _IDS) // 20 if at >= 0 else None
+    def _find(self, oid: bytes, low: int, high: int) -> int:
+        """The place of an id among those from ``low`` to ``high``, or -1."""
+        end = _IDS + 20 * high
+        at = self._idx.find(oid, _IDS + 20 * low, end) - _IDS
+        while at >= 0 and at % 20:
+            at = self._idx.find(oid, at + _IDS + 1, end) - _IDS
+        return at // 20 if at >= 0 else -1
 
     def _offset_at(self, place: int) -> int:
-        base = _IDS + 24 * self.count
-        (offset,) = struct.unpack_from(">I", self._idx, base + 4 * place)
+        offset: int = _WORD(self._idx, self._offsets + 4 * place)[0]
         if offset & 0x80000000:
-            at = base + 4 * self.count + 8 * (offset & 0x7FFFFFFF)
+            at = self._offsets + 4 * self.count + 8 * (offset & 0x7FFFFFFF)
             if at + 8 > len(self._idx) - 40:
                 raise BadPack(f"{self.path.name}: index points outside itself")
             (offset,) = struct.unpack_from(">Q", self._idx, at)
-        return int(offset)
+        return offset
 
     def entries(self) -> list[Entry]:
         """The whole index, in id order."""
@@ -189,6 +197,11 @@ class Pack:
         return memoryview(window)[start:]
 
     def _inflate(self, piece: memoryview, at: int, offset: int, size: int) -> bytes:
+        if size < _SHORT and piece[at : at + 3] == _STORED:
+            content = bytes(piece[at + _STORED_HEAD : at + _STORED_HEAD + size])
+            end = at + _STORED_HEAD + size
+            if piece[at + 3] == size and piece[end : end + 4] == zlib.adler32(content).to_bytes(4, "big"):
+                return content
         # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst.
         need = at + size + (size >> 11) + 64
         if len(piece) < need:

@@ -112,6 +112,11 @@ def gist(event: Event) -> str:
     return one_line(text) or brief(data)
 
 
+def entry_gist(parts: list[Any]) -> str:
+    """What an entry of a history says, in one safe line."""
+    return one_line(_of_parts({"parts": parts}))
+
+
 def read_data(event: Event) -> Mapping[str, Any] | None:
     """The payload, as stored when a side file is not to be had; None when it is no JSON at all."""
     for attempt in ("data", "stored_data"):

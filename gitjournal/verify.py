@@ -120,6 +120,7 @@ class _Line:
 
     def faults(self, event: Event) -> Iterator[tuple[str, str]]:
         """(code, text) for each rule that the next event breaks; then it is the newest event all the same."""
+        digest = event.hash
         if event.seq != self.seq + 1:
             yield "bad-seq", f"seq {event.seq} follows {self.seq}"
         if event.prev != self.prev:
@@ -131,8 +132,8 @@ class _Line:
         if event.type in ("session.branch", "session.fork") and not event.withheld:
             yield from self._fork_faults(event)
         self.seq += 1
-        self.prev, self.session, self.epoch = event.hash, event.session, max(self.epoch, event.epoch)
-        self.hashes += bytes.fromhex(event.hash)
+        self.prev, self.session, self.epoch = digest, event.session, max(self.epoch, event.epoch)
+        self.hashes += bytes.fromhex(digest)
 
     def _fork_faults(self, event: Event) -> Iterator[tuple[str, str]]:
         data = event.stored_data
@@ -252,28 +253,31 @@ class _Check:
         else:
             self.report.add(error.code, seq, oid.hex(), str(error))
 
-    def _tree_events(self, root: bytes, last: int) -> Iterator[tuple[int, bytes | None, list[bytes]]]:
+    def _tree_events(self, root: bytes, last: int) -> Iterator[tuple[int, bytes | None, Sequence[bytes]]]:
         """(seq, blob id, side file ids) for each seq that must be in the head's tree, whatever the tree says."""
         pages = _Pages(self.store, root)
         for first in range(0, last + 1, objects.LEAF_SPAN):
-            page: dict[int, tuple[bytes, list[bytes]]] = {}
+            page: dict[int, tuple[bytes, Sequence[bytes]]] = {}
             try:
                 page = pages.page(first)
             except VerificationError as error:
                 self.report.add(error.code, max(first, 1), error.oid, str(error))
+            except FormatError as error:
+                self.report.add(error.code, max(first, 1), "", str(error))
             for seq in range(max(first, 1), min(first + objects.LEAF_SPAN, last + 1)):
-                blob, files = page.get(seq, (None, []))
+                blob, files = page.get(seq, (None, ()))
                 yield seq, blob, files
 
-    def _check_event(self, seq: int, blob: bytes | None, files: list[bytes]) -> None:
+    def _check_event(self, seq: int, blob: bytes | None, files: Sequence[bytes]) -> None:
         event = self._read_event(seq, blob)
-        if event is None:
+        if event is None or blob is None:
             # Without its bytes nothing can be derived from here on; the links of the rest still are checked.
             self._lose(seq)
             return
-        self._check_line(event, seq, blob or b"")
-        self._check_files(event, files)
-        self._check_commit(event, files)
+        self._check_line(event, seq, blob)
+        if files or event.files:
+            self._check_files(event, files)
+        self._check_commit(event, files, blob)
 
     def _read_event(self, seq: int, blob: bytes | None) -> Event | None:
         if blob is None:
@@ -304,7 +308,7 @@ class _Check:
         if event.type == "session.seal":
             self.report.seals += 1
 
-    def _check_files(self, event: Event, files: list[bytes]) -> None:
+    def _check_files(self, event: Event, files: Sequence[bytes]) -> None:
         if len(files) != len(event.files):
             text = f"the tree has {len(files)} side files, the event names {len(event.files)}"
             self.report.add("bad-file", event.seq, event.hash, text)
@@ -319,11 +323,11 @@ class _Check:
             if len(content) != entry["size"] or sha256(content).hexdigest() != entry["sha256"]:
                 self.report.add("bad-file", event.seq, oid.hex(), f"side file {number} is not what the event says")
 
-    def _check_commit(self, event: Event, files: Sequence[bytes]) -> None:
+    def _check_commit(self, event: Event, files: Sequence[bytes], blob: bytes) -> None:
         """The commit and trees that the event derives must be there, byte for byte."""
         if not self._compare_commits:
             return
-        derived = self._deriver.push(event, files)
+        derived = self._deriver.push(event, files, blob)
         commit = derived.commit
         if not self.store.holds(commit[0], b"commit", commit[1]):
             self._explain_commit(event, commit[0])
@@ -400,7 +404,7 @@ class _Pages:
         self._middle: dict[bytes, bytes] = {}
         self._at = -1
 
-    def page(self, first: int) -> dict[int, tuple[bytes, list[bytes]]]:
+    def page(self, first: int) -> dict[int, tuple[bytes, Sequence[bytes]]]:
         """The events of the leaf that holds ``first``. VerificationError when a tree is missing or malformed."""
         if self._root is None:
             self._root = _folders(self._store.read(self._root_id, b"tree"))
@@ -409,7 +413,7 @@ class _Pages:
             self._at = first // objects.MIDDLE_SPAN
             self._middle = _folders(self._store.read(_named(self._root, objects.root_entry(first)), b"tree"))
         leaf = self._store.read(_named(self._middle, objects.middle_entry(first)), b"tree")
-        return {seq: (blob, files) for seq, blob, files in _leaf(leaf)}
+        return {seq: (blob, files) for seq, blob, files in objects.leaf_events(leaf)}
 
 
 def _named(tree: dict[bytes, bytes], name: bytes) -> bytes:
@@ -419,30 +423,7 @@ def _named(tree: dict[bytes, bytes], name: bytes) -> bytes:
 
 
 def _folders(tree: bytes) -> dict[bytes, bytes]:
-    return {name: oid for mode, name, oid in _tree(tree) if mode == b"40000"}
-
-
-def _leaf(tree: bytes) -> Iterator[tuple[int, bytes, list[bytes]]]:
-    files: dict[int, bytes] = {}
-    for _, name, oid in _tree(tree):
-        stem, _, suffix = name.partition(b".")
-        if suffix == b"json" and stem.isdigit():
-            yield int(stem), oid, [files[k] for k in sorted(files)]
-            files = {}
-        elif suffix.isdigit():
-            files[int(suffix)] = oid
-
-
-def _tree(tree: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(mode, name, id) of each entry. Odd modes and names are no fault here: the derived tree id decides."""
-    at = 0
-    while at < len(tree):
-        nul = tree.find(b"\x00", at)
-        mode, space, name = tree[at:nul].partition(b" ")
-        if nul < 0 or not space or nul + 21 > len(tree):
-            raise VerificationError("bad-tree", "a tree is cut in the middle of an entry")
-        yield mode, name, tree[nul + 1 : nul + 21]
-        at = nul + 21
+    return {name: oid for mode, name, oid in objects.tree_entries(tree) if mode == b"40000"}
 
 
 def _parent(raw: bytes) -> bytes | None:

@@ -10,16 +10,24 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import rfc8785
 
 from gitjournal.objects import Deriver, Derived, Event, FileBlob, git_id
-from gitjournal.pack import BLOB, COMMIT, TREE, PackObject
+from gitjournal.pack import BLOB, COMMIT, TREE
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Public sessions to import; absent outside of the project's own machines.
 CORPUS = ROOT.parent / "shared" / "corpus"
+
+class PackObject(NamedTuple):
+    """An object for a pack: type number, id (20 bytes), content."""
+
+    kind: int
+    oid: bytes
+    data: bytes
+
 
 KIND_NAMES = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
 
