@@ -16,7 +16,15 @@ from typing import Any
 
 from gitjournal import refs, store
 from gitjournal.chain import Appended, Chain
-from gitjournal.errors import AlreadyExists, FormatError, NotAJournal, NotFound, UsageError, disk_errors
+from gitjournal.errors import (
+    AlreadyExists,
+    FormatError,
+    NotAJournal,
+    NotFound,
+    UsageError,
+    VerificationError,
+    disk_errors,
+)
 from gitjournal.objects import Event, FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
@@ -27,6 +35,8 @@ RESERVED_TYPES = frozenset(
     {"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"}
 )
 _FOLDER = ".gitjournal"
+#: The version of docs/format.md that journals are made for.
+FORMAT = 1
 
 
 def init(path: str | os.PathLike[str]) -> Journal:
@@ -40,23 +50,23 @@ def init(path: str | os.PathLike[str]) -> Journal:
     store.create(folder)
     journal = Journal(Store(folder))
     with Writer(journal.chain(Name(JOURNAL_SESSION))) as writer:
-        writer.append(Draft("session.start", {"format": 1}))
+        writer.append(Draft("session.start", {"format": FORMAT}))
     return journal
 
 
 def open_journal(path: str | os.PathLike[str]) -> Journal:
-    """Open the journal at ``path``: the repository itself, or a folder that holds it as ``.git``.
+    """Open the journal at ``path``: the repository itself, or a plain clone of one, which can only be read.
 
     Raises NotFound when there is nothing, NotAJournal when it is something else.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise NotFound(f"there is no journal at {folder}", hint="Make one with: gj init")
+    prefix = refs.OWN_PREFIX
     if not (folder / "HEAD").is_file() and (folder / ".git").is_dir():
-        folder = folder / ".git"
-    journal = Journal(Store(folder))
-    if not journal.is_journal():
-        raise NotAJournal(f"{folder} is a git repository, but not a journal", hint="Make one with: gj init")
+        folder, prefix = folder / ".git", refs.CLONE_PREFIX
+    journal = Journal(Store(folder, prefix))
+    journal.check_format()
     return journal
 
 
@@ -159,9 +169,30 @@ class Journal:
         self.store = store
         self.path = store.path
 
-    def is_journal(self) -> bool:
-        """Whether the repository holds the journal's own log, or has just been made for it."""
-        return self.chain(Name(JOURNAL_SESSION)).exists()
+    def check_format(self) -> None:
+        """Raise NotAJournal when the repository holds no session, or was made by a version that this one is not.
+
+        The journal's own log says the version; a clone of one branch does without.
+        """
+        made_for = self._format()
+        if made_for is None and not any(self._is_ours(name) for name in self.sessions()):
+            raise NotAJournal(f"{self.path} is a git repository, but not a journal", hint="Make one with: gj init")
+        if made_for not in (None, FORMAT):
+            raise NotAJournal(f"{self.path} has journal format {made_for!r}; this version knows {FORMAT}")
+
+    def _format(self) -> Any:
+        """What the journal's log says; None when there is no log, or none that can be read."""
+        try:
+            return self.chain(Name(JOURNAL_SESSION)).event(1).data.get("format", 0)
+        except (NotFound, FormatError, VerificationError):
+            return None
+
+    def _is_ours(self, name: Name) -> bool:
+        oid = self.store.read_ref(self.chain(name).ref)
+        try:
+            return oid is None or self.chain(name).read_commit(oid).session == name.session
+        except VerificationError:
+            return False
 
     def chain(self, name: Name) -> Chain:
         """The branch ``name`` for reading, whether it exists or not."""

@@ -24,6 +24,7 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 MAX_SESSION_BYTES = 200
 MAX_TYPE_BYTES = 64
 MAX_NUMBER = 2**53
+MAX_FILE_BYTES = 1 << 30
 #: Strings of this many UTF-8 bytes or more move to a side file (section 4).
 SIDE_FILE_BYTES = 64 * 1024
 
@@ -318,6 +319,9 @@ def _check_header(event: Event) -> None:
         raise FormatError("bad-member", f"type {event.type!r} {_RULES['type']}", seq=seq, where="/type")
     if not _is_time(event.ts):
         raise FormatError("bad-member", f"ts {event.ts!r} {_RULES['ts']}", seq=seq, where="/ts")
+    if event.withheld and event.type in ("session.branch", "session.fork"):
+        # Their payload is the structure of the journal: without it nobody can tell a branch from a forgery.
+        raise FormatError("bad-fork", f"the payload of {event.type} cannot be withheld", seq=seq)
     if (seq == 1) != (event.type == "session.start"):
         raise FormatError("bad-fork", "session.start must stand at seq 1 and only there", seq=seq, where="/type")
 
@@ -463,7 +467,9 @@ class FileBlob(NamedTuple):
 
 
 def side_file(data: bytes, media_type: str, name: str | None = None) -> FileBlob:
-    """Describe ``data`` as a side file (section 4)."""
+    """Describe ``data`` as a side file (section 4). FormatError ``bad-file`` when it is larger than 1 GiB."""
+    if len(data) > MAX_FILE_BYTES:
+        raise FormatError("bad-file", f"a side file may have {MAX_FILE_BYTES} bytes, this one has {len(data)}")
     entry: dict[str, Any] = {"sha256": sha256(data).hexdigest(), "size": len(data), "media_type": media_type}
     if name is not None:
         entry["name"] = name

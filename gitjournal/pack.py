@@ -36,6 +36,7 @@ _HOLD = 1 << 20
 _HEADER = struct.Struct(">4sII")
 HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = 20
+_MOST_COPIED = 0xFFFFFF
 _MAX_SMALL_OFFSET = 0x7FFFFFFF
 
 
@@ -176,7 +177,7 @@ def _add_tree(out: Out, oid: bytes, tree: bytes, bases: dict[bytes, tuple[bytes,
 
 def _prefix_delta(base: bytes, target: bytes) -> bytes | None:
     """Copy the common prefix, insert the rest; None when that would not save at least half."""
-    common = _common_prefix(base, target)
+    common = min(_common_prefix(base, target), _MOST_COPIED)
     rest = target[common:]
     if common < len(rest):
         return None
@@ -209,8 +210,6 @@ def _common_prefix(one: bytes, other: bytes) -> int:
 @lru_cache(maxsize=16384)
 def _copy_from_start(size: int) -> bytes:
     """The copy instruction for ``size`` bytes from offset 0."""
-    if not 0 < size <= 0xFFFFFF:
-        raise ValueError(f"a copy instruction takes 1 to {0xFFFFFF} bytes, not {size}")
     parts = size.to_bytes(3, "little")
     flags = sum(0x10 << i for i in range(3) if parts[i])
     return bytes([0x80 | flags, *(part for part in parts if part)])

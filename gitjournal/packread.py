@@ -18,6 +18,7 @@ from typing import TypeVar
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
+from gitjournal.objects import MAX_FILE_BYTES
 from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry
 
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
@@ -33,7 +34,7 @@ _SHORT = 64
 _FANOUT = 8
 _IDS = _FANOUT + 1024
 #: An object that claims to be larger is not read (a decompression bomb).
-MAX_OBJECT = 1 << 30
+MAX_OBJECT = MAX_FILE_BYTES
 
 _T = TypeVar("_T")
 _KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}

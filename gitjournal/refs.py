@@ -12,9 +12,9 @@ from urllib.parse import unquote_to_bytes
 
 from gitjournal.errors import UsageError
 
-#: Prefix of all refs in a repository of our own, and in one shared with other work.
+#: Where the branches of a journal are, and where a plain `git clone` puts them.
 OWN_PREFIX = "refs/heads/"
-SHARED_PREFIX = "refs/gitjournal/"
+CLONE_PREFIX = "refs/remotes/origin/"
 TRUNK = "main"
 #: Session id of the journal's own log.
 JOURNAL_SESSION = "journal"

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 # C0 and C1 controls, line separators, marks that turn the direction of text, and lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _SPACE = re.compile(r"\s+")
+# Rules such as ======== take the room of what is between them.
+_RULE = re.compile(r"([-=_*#.~─═])\1{5,}")
 #: A gist looks at so much of a text.
 _LOOK = 600
 #: Without a terminal's width to keep to, a gist has at most this many columns.
 _UNBOUNDED = 200
 _DEEPEST = 40
+_TELLING = frozenset({"command", "cmd", "file_path", "path", "pattern", "query", "url"})
 
 _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
 _STYLES = {"bold": "1", "dim": "2"}
@@ -46,7 +49,7 @@ def _escape(match: re.Match[str]) -> str:
 
 def one_line(text: str) -> str:
     """Text with each run of white space as one space, safe to print; only its beginning when it is long."""
-    return printable(_SPACE.sub(" ", text[:_LOOK]).strip())
+    return printable(_RULE.sub(r"\1\1\1", _SPACE.sub(" ", text[:_LOOK])).strip())
 
 
 def columns(text: str) -> int:
@@ -181,7 +184,9 @@ def _of_part(part: Mapping[str, Any]) -> str:
 def _of_call(data: Mapping[str, Any]) -> str:
     arguments = data.get("arguments")
     if isinstance(arguments, dict):
-        shown = ", ".join(f"{name}: {clip(brief(value), 80)}" for name, value in list(arguments.items())[:6])
+        # Canonical order is that of the alphabet; what tells calls apart comes first.
+        ordered = sorted(arguments.items(), key=lambda item: item[0] not in _TELLING)[:6]
+        shown = ", ".join(f"{name}: {clip(brief(value), 80)}" for name, value in ordered)
     else:
         shown = "" if arguments is None else clip(brief(arguments), 160)
     return f"{_text(data, 'name') or '?'}({shown})"

@@ -17,7 +17,7 @@ from zlib import error as zlib_error
 import pygit2
 
 from gitjournal import pack, refs, tiers
-from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, VerificationError
+from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.objects import git_id
 from gitjournal.packread import BadPack, Deep, Packs
 
@@ -140,10 +140,15 @@ class Store:
                 continue
 
     def fold(self, *, sync: bool) -> int:
-        """One folding step; packs that went away. Only in a repository of our own."""
-        if self.prefix != refs.OWN_PREFIX:
-            return 0
+        """One folding step; packs that went away."""
         return tiers.fold(self.pack_folder, self.path / "gitjournal" / "fold.lock", sync=sync)
+
+    def check_writable(self) -> None:
+        """Raise UsageError when the journal is a plain clone, whose branches are only copies of another's."""
+        if self.prefix != refs.OWN_PREFIX:
+            raise UsageError(
+                f"{self.path} is a plain clone and can only be read", hint="Clone with --mirror to go on from there."
+            )
 
     # --- refs ----------------------------------------------------------------------------------
 
@@ -244,7 +249,6 @@ def create(path: Path) -> None:
         config["receive.denyNonFastForwards"] = True
         config["receive.denyDeletes"] = True
         config["transfer.fsckObjects"] = True
-        config["gitjournal.version"] = 1
         os.chmod(path, 0o700)
     except (OSError, pygit2.GitError) as error:
         raise StorageError(f"cannot make a journal at {path}: {error}") from None

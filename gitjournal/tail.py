@@ -81,7 +81,9 @@ def _lines(raw: bytes) -> Iterator[_Line]:
 
 
 def _joins(event: Event, session: str, seq: int, prev: str | None) -> bool:
-    return event.seq == seq and event.prev == prev and (event.session == session or event.type == "session.fork")
+    # The content of side files cannot be in a tail, so an event that has some was not written by a `Writer`.
+    fits = event.seq == seq and event.prev == prev and not event.files
+    return fits and (event.session == session or event.type == "session.fork")
 
 
 def _broken(events: list[Event], end: int, bad: _Line, rest: Iterator[_Line], seq: int) -> Scan:
@@ -100,6 +102,14 @@ def read(path: Path) -> bytes:
             return path.read_bytes().rstrip(b"\n")
         except FileNotFoundError:
             return b""
+
+
+def _sync_data(fd: int) -> None:
+    """Make a file's data durable; where the system knows no ``fdatasync`` (macOS), its inode too."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
 
 
 class Tail:
@@ -227,7 +237,7 @@ class Tail:
 
     def _sync(self) -> None:
         try:
-            os.fdatasync(self._fd)
+            _sync_data(self._fd)
         except OSError as error:
             # The kernel may have dropped the pages: what is on disk is unknown until it is read again.
             self._failed = f"cannot sync {self.path}: {error.strerror}"

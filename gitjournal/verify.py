@@ -129,7 +129,7 @@ class _Line:
             yield "bad-epoch", f"epoch falls from {self.epoch} to {event.epoch}"
         if self.session is not None and event.session != self.session and event.type != "session.fork":
             yield "bad-session", f"session changes from {self.session!r} to {event.session!r}"
-        if event.type in ("session.branch", "session.fork") and not event.withheld:
+        if event.type in ("session.branch", "session.fork"):
             yield from self._fork_faults(event)
         self.seq += 1
         self.prev, self.session, self.epoch = digest, event.session, max(self.epoch, event.epoch)
@@ -388,10 +388,10 @@ class _Check:
         note(f"who wrote the events: {signed}")
         note(f"whether newer events were cut off: nothing pins the head, {report.head_hash} at {report.head_seq}")
         if report.seals:
-            note(f"{report.seals} seals")
+            note(f"{report.seals} seals and their signatures")
         if report.withheld:
             note(f"the payloads of {len(report.withheld)} withheld events")
-        report.incomplete = report.incomplete or report.signatures > 0
+        report.incomplete = report.incomplete or report.signatures > 0 or report.seals > 0
 
 
 class _Pages:

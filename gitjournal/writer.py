@@ -106,6 +106,7 @@ class Writer:
         """
         if durability not in ("disk", "os", "commit"):
             raise UsageError(f"durability {durability!r} is not one of disk, os, commit")
+        chain.store.check_writable()
         self.chain = chain
         self.store = chain.store
         self.durability = durability
@@ -425,6 +426,7 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
     Copies nothing: the child's first commit has the parent's commit as its git parent. With ``epoch`` (imports) the
     event follows from its parent alone, without clock or chance. Raises NotFound, AlreadyExists, LeaseHeld.
     """
+    child.store.check_writable()
     before = parent.event(at)
     lease = Lease.acquire(child.lease_path, str(child.name))
     try:

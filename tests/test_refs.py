@@ -47,7 +47,7 @@ def test_only_safe_characters_come_out(text: str) -> None:
 def test_git_takes_every_encoded_name(text: str) -> None:
     for name in (Name(text), Name("s", text), Name(text, text)):
         git("check-ref-format", refs.ref_name(name))
-        git("check-ref-format", refs.ref_name(name, refs.SHARED_PREFIX))
+        git("check-ref-format", refs.ref_name(name, refs.CLONE_PREFIX))
 
 
 def test_the_table_of_section_7() -> None:
@@ -68,7 +68,7 @@ def test_the_table_of_section_7() -> None:
     assert {text: refs.encode(text) for text in table} == table
 
 
-@given(ids, ids, st.sampled_from([refs.OWN_PREFIX, refs.SHARED_PREFIX]))
+@given(ids, ids, st.sampled_from([refs.OWN_PREFIX, refs.CLONE_PREFIX]))
 def test_a_ref_parses_back_to_its_name(session: str, branch: str, prefix: str) -> None:
     name = Name(session, branch)
     if max(len(session.encode()), len(branch.encode())) <= refs.MAX_ID_BYTES:

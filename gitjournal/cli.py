@@ -1,0 +1,101 @@
+"""``gj``: the commands in their groups, and the program's one way in and out.
+
+Floor 6. A command parses, makes one call of the library, and renders; what they share is in `cli_base`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import click
+
+from gitjournal import __version__
+from gitjournal.cli_base import App, color_option, guarded, journal_option
+from gitjournal.cli_demo import demo
+from gitjournal.cli_log import log
+from gitjournal.cli_move import export, import_
+from gitjournal.cli_read import branches, cat, replay, sessions, show, verify
+from gitjournal.cli_write import append, branch, flush, fork, init
+
+GROUPS: dict[str, tuple[click.Command, ...]] = {
+    "Record": (init, append, branch, fork, flush),
+    "Read": (sessions, log, show, branches, replay, cat),
+    "Check": (verify,),
+    "Move": (import_, export),
+    "Try": (demo,),
+}
+
+_WIDTH = 100
+_EPILOG = """\b
+Names: s is the trunk of session s, s/branch a branch; s@40 and s/branch@40 are
+events, and so is the beginning of an event's hash (7 characters or more).
+\b
+Begin with: gj demo
+Completion: eval "$(_GJ_COMPLETE=bash_source gj)", or zsh_source, or fish_source.
+"""
+
+
+class Program(click.Group):
+    """The group of all commands: shows them by topic, suggests near ones, and never ends in a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of `GROUPS`."""
+        return [str(command.name) for commands in GROUPS.values() for command in commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands of the help, by topic."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{command.name:<{width}}", command.get_short_help_str(80)) for command in commands])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but a wrong name suggests the near ones."""
+        word = args[0]
+        if word not in self.commands and not word.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(word, self.commands, n=3, cutoff=0.5)
+            ctx.fail(f"there is no command {word!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run; in standalone mode (the program) every error becomes a message and an exit status."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        sys.exit(guarded(lambda: super(Program, self).main(*args, standalone_mode=False, **extra)))
+
+
+@click.group(
+    cls=Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH},
+    epilog=_EPILOG,
+)
+@journal_option
+@color_option
+@click.version_option(__version__, prog_name="gj", message="%(prog)s %(version)s")
+@click.pass_context
+def gj(ctx: click.Context) -> None:
+    """Record, branch, replay and verify sessions of AI agents in a git journal."""
+    ctx.ensure_object(App)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+for _commands in GROUPS.values():
+    for _command in _commands:
+        gj.add_command(_command)
+
+
+def main() -> NoReturn:
+    """The entry point ``gj``."""
+    for stream in (sys.stdout, sys.stderr):
+        # Characters that the terminal's encoding does not have are shown as escapes.
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    gj.main(prog_name="gj")
+    raise AssertionError("unreachable")

@@ -1,0 +1,408 @@
+"""What all commands share: the journal they work on, names that people type, output, errors and exit statuses.
+
+Floor 6. The only place that reads the environment. Imports nothing heavy, so that ``gj --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
+
+import click
+
+from gitjournal.errors import JournalError, NotFound, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from gitjournal.journal import Journal
+    from gitjournal.refs import Name
+    from gitjournal.render import Paint
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Exit status by the code of an error; all others are 1. Section 12 of docs/format.md: 0 fine, 1 broken or failed,
+#: 2 usage, 3 intact but not complete (`gj verify`), 4 not there or not readable.
+EXIT = {"usage": 2, "not-found": 4, "not-a-journal": 4, "storage": 4}
+FAILED = 1
+INTERRUPTED = 130
+#: As a shell shows a program that SIGPIPE has ended.
+PIPE_CLOSED = 141
+#: A fault of this program.
+INTERNAL = 70
+
+_HASH = re.compile(r"[0-9a-f]{7,64}")
+_RANGE = re.compile(r"(?s)(.+)@([0-9]{0,8})\.\.([0-9]{0,8})")
+_CANDIDATES = 8
+_CONTROL = re.compile("[\x7f-\x9f]")
+_MIB = 1024 * 1024
+
+
+class App:
+    """One run of the program. Commands get it through `pass_app`."""
+
+    def __init__(self) -> None:
+        self.named: str | None = None
+        self.color = "auto"
+        self.pages = True
+        self._pager: TextIO | None = None
+
+    # --- the journal -----------------------------------------------------------------------------
+
+    def place(self) -> Path:
+        """Where the journal is or would be."""
+        from gitjournal.journal import discover
+
+        return discover(self.named, os.environ, Path.cwd())
+
+    def journal(self) -> Journal:
+        """The journal, which must exist."""
+        return _open(self.place())
+
+    def journal_for_writing(self) -> Journal:
+        """The journal. The user's own is made when it is missing; one that was asked for by name is not."""
+        place = self.place()
+        default = not (self.named or os.environ.get("GITJOURNAL_DIR") or place.name == ".gitjournal")
+        if default and not place.exists():
+            from gitjournal.journal import init
+
+            init(place)
+            self.note(f"made your journal at {place}")
+        return _open(place)
+
+    # --- output ----------------------------------------------------------------------------------
+
+    @property
+    def out(self) -> TextIO:
+        """Where results go: standard output or the pager."""
+        if self._pager is not None:
+            return self._pager
+        if sys.stdout is None:
+            raise StorageError("standard output is closed")
+        return sys.stdout
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person reads the results as they come."""
+        return self.out.isatty() or self._pager is not None
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal, None when there is none."""
+        return shutil.get_terminal_size().columns if self.on_terminal else None
+
+    @property
+    def paint(self) -> Paint:
+        """Colours as the terminal, ``--color`` and ``NO_COLOR`` have it."""
+        from gitjournal.render import Paint
+
+        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        return Paint(self.color == "always" or (self.color == "auto" and self.on_terminal and not plain))
+
+    def say(self, line: str = "") -> None:
+        """One line of a result. What came from events must be `render.printable` already."""
+        self.out.write(f"{line}\n")
+
+    def emit(self, value: object) -> None:
+        """One JSON object on a line of its own."""
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        # A lone surrogate (of a file name that is not UTF-8) is written as its JSON escape.
+        self.json_line(text.encode("utf-8", "backslashreplace"))
+
+    def json_line(self, raw: bytes) -> None:
+        """A line of JSON that is there as bytes; on a terminal, controls that JSON allows are escaped."""
+        if self.on_terminal:
+            text = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", raw.decode("utf-8", "replace"))
+            raw = text.encode()
+        self.write(raw + b"\n")
+
+    def write(self, raw: bytes) -> None:
+        """Exactly these bytes."""
+        self.out.flush()
+        self.out.buffer.write(raw)
+
+    def note(self, text: str) -> None:
+        """Something to know that is no result: to standard error."""
+        complain(text)
+
+    @contextmanager
+    def paged(self) -> Iterator[None]:
+        """Results within go through a pager, if a person reads them and has one."""
+        command = _pager() if self.pages and sys.stdout is not None and sys.stdout.isatty() else []
+        if not command:
+            yield
+            return
+        env = {"LESS": "FRX", "LV": "-c", **os.environ}
+        # The user names the program, as for git.
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=env, text=True, encoding="utf-8") as process:  # noqa: S603
+            self._pager = process.stdin
+            try:
+                # Leaving the pager early is not an error.
+                with suppress(BrokenPipeError):
+                    yield
+                with suppress(BrokenPipeError, AttributeError):
+                    self._pager.close()  # type: ignore[union-attr]
+            finally:
+                self._pager = None
+                _wait(process)
+
+
+def _pager() -> list[str]:
+    command = os.environ.get("PAGER", "less")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    return words if words and words != ["cat"] and shutil.which(words[0]) else []
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    """Wait for the pager, which takes Ctrl-C for itself."""
+    while True:
+        try:
+            with suppress(OSError):
+                process.stdin.close()  # type: ignore[union-attr]
+            process.wait()
+            return
+        except KeyboardInterrupt:
+            continue
+
+
+def _open(place: Path) -> Journal:
+    from gitjournal.journal import open_journal
+
+    _bound_memory()
+    return open_journal(place)
+
+
+def _bound_memory() -> None:
+    """Keep libgit2 from mapping whole packs: its default is up to 8 GiB, and what is mapped counts as our memory.
+
+    A journal after ``git gc`` is one pack with chains of deltas, which libgit2 reads for us. The limits are one for
+    the process, so a library must not touch them; this program is a process of its own.
+    """
+    import pygit2
+
+    pygit2.settings.mwindow_size = 8 * _MIB
+    pygit2.settings.mwindow_mapped_limit = 64 * _MIB
+
+
+pass_app = click.make_pass_decorator(App, ensure=True)
+
+
+# --- options and arguments -----------------------------------------------------------------------
+
+
+def _keep(attribute: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None:
+            setattr(ctx.ensure_object(App), attribute, value)
+
+    return keep
+
+
+def journal_option(command: F) -> F:
+    """``-J/--journal``, which may stand before the command as well as after it."""
+    return click.option(
+        "-J",
+        "--journal",
+        metavar="PATH",
+        expose_value=False,
+        callback=_keep("named"),
+        is_eager=True,
+        help="The journal to use; else $GITJOURNAL_DIR, the nearest .gitjournal upwards, or your own.",
+    )(command)
+
+
+def color_option(command: F) -> F:
+    """``--color``."""
+    return click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        expose_value=False,
+        callback=_keep("color"),
+        help="Colours: on a terminal (auto; not if NO_COLOR is set), always or never.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
+
+
+def name_argument(metavar: str = "NAME", *, required: bool = True) -> Callable[[F], F]:
+    """A session, branch or position, with completion."""
+    return click.argument("name", metavar=metavar, required=required, shell_complete=complete_names)
+
+
+def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of sessions and branches that begin with what is typed; none when there is no journal."""
+    try:
+        names = [str(name) for name in ctx.ensure_object(App).journal().sessions()]
+    except (JournalError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """A branch, and a position on it if one was given."""
+
+    name: Name
+    seq: int | None
+
+    def __str__(self) -> str:
+        return str(self.name) if self.seq is None else f"{self.name}@{self.seq}"
+
+
+def find(journal: Journal, text: str) -> Target:
+    """What ``s``, ``s/branch``, ``s@40``, ``s/branch@40`` or the beginning of an event hash stands for.
+
+    NotFound suggests near names; UsageError or JournalError when it can mean several things.
+    """
+    from gitjournal.refs import split_position
+
+    base, seq = split_position(text)
+    whole = _branch(journal, text)
+    part = _branch(journal, base) if seq is not None else None
+    if whole and part:
+        raise UsageError(
+            f"{text!r} can be event {seq} of {base!r} or a session of that name", hint=f"Write {text}/main for the session."
+        )
+    if whole:
+        return Target(whole, None)
+    if part:
+        return Target(part, seq)
+    if _HASH.fullmatch(text):
+        return _by_hash(journal, text)
+    journal.resolve(base)
+    raise NotFound(f"there is no session or branch {text!r}")
+
+
+def _branch(journal: Journal, text: str) -> Name | None:
+    try:
+        return journal.resolve(text)
+    except NotFound:
+        return None
+
+
+def find_range(journal: Journal, text: str) -> tuple[Name, int, int | None]:
+    """(branch, first seq, last seq or None for the newest) of ``s``, ``s@40`` (up to 40) or ``s@10..40``."""
+    match = _RANGE.fullmatch(text)
+    if match and (name := _branch(journal, match[1])):
+        first, last = int(match[2] or 1), int(match[3]) if match[3] else None
+        if last is not None and last < first:
+            raise UsageError(f"the range {text!r} is empty")
+        return name, first, last
+    target = find(journal, text)
+    return target.name, 1, target.seq
+
+
+def position(journal: Journal, text: str) -> tuple[Name, int]:
+    """A branch and a seq on it, by default that of the newest event. NotFound beyond the newest event."""
+    target = find(journal, text)
+    newest = journal.head(target.name).seq
+    if target.seq is not None and target.seq > newest:
+        raise NotFound(f"{target.name} has no event {target.seq}", hint=f"Its newest event is {target.name}@{newest}.")
+    return target.name, newest if target.seq is None else target.seq
+
+
+def _by_hash(journal: Journal, prefix: str) -> Target:
+    """The event whose hash begins so. Looks at every event once, wherever branches share it."""
+    from gitjournal.lineage import begins
+
+    found: dict[str, Target] = {}
+    for name in journal.sessions():
+        chain = journal.chain(name)
+        for event in chain.events(after=begins(journal, name).after):
+            if event.hash.startswith(prefix):
+                found.setdefault(event.hash, Target(name, event.seq))
+                if len(prefix) == 64:
+                    return found[event.hash]
+    if not found:
+        raise NotFound(f"there is no session, branch or event {prefix!r}", hint="gj sessions lists what is there.")
+    if len(found) > 1:
+        shown = ", ".join(f"{target} ({digest[: len(prefix) + 4]})" for digest, target in list(found.items())[:_CANDIDATES])
+        raise JournalError(f"{prefix!r} begins the hash of {len(found)} events", hint=f"Which one? {shown}")
+    return next(iter(found.values()))
+
+
+# --- input and errors ----------------------------------------------------------------------------
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes."""
+    if sys.stdin is None:
+        raise StorageError("standard input is closed")
+    return sys.stdin.buffer
+
+
+def complain(message: str, hint: str = "") -> None:
+    """One line ``gj: ...`` on standard error, and one with a hint."""
+    from gitjournal.render import printable
+
+    if sys.stderr is None:
+        return
+    # Nobody is left to be told when standard error is gone as well.
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"gj: {printable(message)}\n")
+        if hint:
+            sys.stderr.write(f"hint: {printable(hint)}\n")
+        sys.stderr.flush()
+
+
+def explain(error: JournalError) -> int:
+    """Say what went wrong; the exit status for it."""
+    complain(str(error), error.hint)
+    return EXIT.get(error.code, FAILED)
+
+
+def guarded(run: Callable[[], Any]) -> int:
+    """Run the program, turn every way it can end into a message and an exit status. Never raises but SystemExit."""
+    try:
+        status = run()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "gj"
+        complain(error.format_message(), f"{command} --help")
+        return EXIT["usage"]
+    except click.ClickException as error:
+        complain(error.format_message())
+        return EXIT["usage"]
+    except JournalError as error:
+        return explain(error)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return PIPE_CLOSED
+    except OSError as error:
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}")
+        return EXIT["storage"]
+    except Exception as error:
+        if os.environ.get("GITJOURNAL_TRACEBACK"):
+            raise
+        complain(
+            f"internal error: {type(error).__name__}: {error}",
+            "This is a fault in gj. With GITJOURNAL_TRACEBACK=1 it says where; please report that.",
+        )
+        return INTERNAL
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, so that the interpreter does not fail on it when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
