@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import gitjournal
@@ -24,6 +25,15 @@ def peak_mb() -> float:
         # Only where there is no /proc: Linux lets this figure begin with the peak of the parent process.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def mapped_mb() -> float:
+    """How much of the memory now is pages of mapped files, which the system can take back; 0 if unknown."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.partition("RssFile:")[2].split()[0]) * 1024 / 1e6
+    except (OSError, IndexError):
+        return 0.0
 
 
 def do_import(folder: str, session: str, transcript: str) -> int:
@@ -50,7 +60,7 @@ def do_verify(folder: str, session: str) -> int:
     return report.head_seq
 
 
-TASKS = {"import": do_import, "read": do_read, "verify": do_verify}
+TASKS: dict[str, Callable[..., int]] = {"import": do_import, "read": do_read, "verify": do_verify}
 
 
 def main(task: str, *arguments: str) -> None:
@@ -58,7 +68,8 @@ def main(task: str, *arguments: str) -> None:
     began = time.perf_counter()
     count = TASKS[task](*arguments)
     seconds = time.perf_counter() - began
-    print(json.dumps({"count": count, "seconds": seconds, "cpu": time.process_time(), "peak_mb": peak_mb()}))
+    took = {"count": count, "seconds": seconds, "cpu": time.process_time()}
+    print(json.dumps({**took, "peak_mb": peak_mb(), "mapped_mb": mapped_mb()}))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 import report  # noqa: E402
-from measures import MEASURES, SCALES, Bench, Scale  # noqa: E402
+from harness import SCALES, Bench, Scale  # noqa: E402
+from measures import MEASURES  # noqa: E402
 from report import Row  # noqa: E402
 
 
@@ -32,14 +33,18 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--events", type=int, metavar="N", help="events of the long session, instead of the scale's")
     parser.add_argument("--ingest", type=int, metavar="N", help="events of the ingest, size and verify measures")
     parser.add_argument("--session-mb", type=int, metavar="N", help="size of the transcript")
+    parser.add_argument(
+        "--transcripts", type=Path, metavar="FOLDER", help="real sessions (*.jsonl) for the size measure"
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of the measures that take long")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round as JSON")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put table and machine into a Markdown file")
     options = parser.parse_args(argv)
     if options.write and options.only:
         parser.error("--write needs all measures: figures of different runs do not belong in one table")
-    if not options.dir.is_dir():
-        parser.error(f"{options.dir} is no folder")
+    for folder in (options.dir, options.transcripts):
+        if folder is not None and not folder.is_dir():
+            parser.error(f"{folder} is no folder")
     if min(options.events or 2, options.ingest or 2, options.session_mb or 2, options.rounds or 2) < 1:
         parser.error("sizes are 1 or more")
     return options
@@ -58,7 +63,7 @@ def run(options: argparse.Namespace, folder: Path) -> list[Row]:
     def say(text: str) -> None:
         print(f"[{time.monotonic() - began:6.0f} s] {text}", file=sys.stderr)
 
-    bench = Bench(folder, chosen(options), say)
+    bench = Bench(folder, chosen(options), say, options.transcripts)
     rows: list[Row] = []
     for name in MEASURES:
         if options.only and name not in options.only:

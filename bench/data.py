@@ -69,6 +69,8 @@ _CODE = (
 )  # fmt: skip
 _TOOLS = ("Read", "Bash", "Grep", "Edit", "Write")
 _FOLDERS = ("src", "src/core", "src/api/v2", "tests", "tests/unit", "lib/storage", "docs", "scripts", "web/components")
+# How often a file is read or a test run again with nearly the same result: what git can make deltas of.
+_AGAIN = 0.2
 _START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
@@ -80,6 +82,7 @@ class World:
         self.files = {self._path(): [self.code() for _ in range(self.rng.randint(40, 400))] for _ in range(300)}
         self.paths = list(self.files)
         self.tokens = 4000
+        self.recent: list[str] = []
 
     def words(self, count: int) -> list[str]:
         """Words, frequent ones more often."""
@@ -140,9 +143,18 @@ class World:
         return "\n".join(out) if at > first else ""
 
     def output(self, size: int) -> str:
-        """About ``size`` characters of what a tool gives back."""
-        if self.rng.random() < 0.6:
-            return self.listing(size)
+        """About ``size`` characters of what a tool gives back: often what it gave a moment ago, but for a few lines."""
+        if self.recent and self.rng.random() < _AGAIN:
+            lines = self.rng.choice(self.recent).split("\n")
+            lines[self.rng.randrange(len(lines))] = self.code()
+            text = "\n".join(lines)
+        else:
+            text = self.listing(size) if self.rng.random() < 0.6 else self.verdicts(size)
+        self.recent = [*self.recent[-7:], text]
+        return text
+
+    def verdicts(self, size: int) -> str:
+        """About ``size`` characters of a test run."""
         out: list[str] = []
         length = 0
         while length < size:
@@ -249,7 +261,7 @@ def transcript(path: Path, size: int, seed: int = 1) -> int:
 
 def _records(world: World) -> Iterator[Record]:
     session, parent = f"{world.hex(8)}-bench-4000-8000-{world.hex(12)}", None
-    for number, (kind, message) in enumerate(_messages(world)):
+    for number, (kind, own) in enumerate(_messages(world)):
         uuid = f"{world.hex(8)}-{world.hex(4)}-4{world.hex(3)}-8{world.hex(3)}-{world.hex(12)}"
         yield {
             "parentUuid": parent,
@@ -260,7 +272,7 @@ def _records(world: World) -> Iterator[Record]:
             "version": "2.1.170",
             "gitBranch": "main",
             "type": kind,
-            "message": message,
+            **own,
             "uuid": uuid,
             "timestamp": _time(number),
         }
@@ -268,8 +280,9 @@ def _records(world: World) -> Iterator[Record]:
 
 
 def _messages(world: World) -> Iterator[tuple[str, Record]]:
+    """Type and own members of one record after the other."""
     while True:
-        yield "user", {"role": "user", "content": world.prose(world.size(100, 2000))}
+        yield "user", {"message": {"role": "user", "content": world.prose(world.size(100, 2000))}}
         for _ in range(world.rng.randint(3, 15)):
             yield from _exchange(world)
 
@@ -283,8 +296,18 @@ def _exchange(world: World) -> Iterator[tuple[str, Record]]:
     ]
     usage = {"input_tokens": new, "cache_read_input_tokens": before, "output_tokens": output}
     head = {"model": "claude-sonnet-4-5", "id": f"msg_{world.hex(24)}", "type": "message", "role": "assistant"}
-    yield "assistant", {**head, "content": blocks, "stop_reason": "tool_use", "usage": usage}
+    yield "assistant", {"message": {**head, "content": blocks, "stop_reason": "tool_use", "usage": usage}}
     # Tool results are what makes transcripts big: a few are very long.
-    size = world.size(200, 4000) if world.rng.random() < 0.97 else world.size(4000, 120_000)
-    result = {"tool_use_id": call, "type": "tool_result", "content": world.output(size)}
-    yield "user", {"role": "user", "content": [result]}
+    text = world.output(world.size(200, 4000) if world.rng.random() < 0.97 else world.size(4000, 120_000))
+    if tool == "Bash":
+        yield from _progress(world, call, text)
+    result = {"tool_use_id": call, "type": "tool_result", "content": text}
+    message = {"role": "user", "content": [result]}
+    yield "user", {"message": message, "toolUseResult": {"stdout": text, "interrupted": False}}
+
+
+def _progress(world: World, call: str, text: str) -> Iterator[tuple[str, Record]]:
+    """While a command runs, each second one record with the end of its output so far."""
+    for second in range(world.size(0, 8)):
+        seen = {"type": "bash_progress", "output": text[:600], "elapsedTimeSeconds": second}
+        yield "progress", {"toolUseID": f"bash-progress-{second}", "parentToolUseID": call, "data": seen}

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gitjournal.chain import Appended as Appended
     from gitjournal.errors import JournalError as JournalError
+    from gitjournal.event import Event as Event
     from gitjournal.journal import Journal as Journal
     from gitjournal.journal import Session as Session
     from gitjournal.journal import init as init
     from gitjournal.journal import open_journal as open  # noqa: A004, F401 - gitjournal.open, as for a file
-    from gitjournal.objects import Event as Event
     from gitjournal.refs import Name as Name
     from gitjournal.state import SessionState as SessionState
     from gitjournal.state import fold as fold
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Appended": "chain",
     "Draft": "writer",
-    "Event": "objects",
+    "Event": "event",
     "Journal": "journal",
     "JournalError": "errors",
     "Name": "refs",
@@ -46,7 +46,21 @@ _HOME = {
     "open": "journal",
 }
 
-__all__ = [*sorted(_HOME), "verify"]
+__all__ = [
+    "Appended",
+    "Draft",
+    "Event",
+    "Journal",
+    "JournalError",
+    "Name",
+    "Report",
+    "Session",
+    "SessionState",
+    "fold",
+    "init",
+    "open",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

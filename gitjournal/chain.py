@@ -6,12 +6,15 @@ Floor 2. Path = seq in the head's tree, so reading walks no commits (docs/format
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from gitjournal import objects, payload, refs, tail
-from gitjournal.errors import DamagedTail, NotFound, VerificationError
-from gitjournal.objects import Commit, Deriver, Event
+from gitjournal.errors import DamagedTail, JournalError, NotFound, StorageError, VerificationError
+from gitjournal.event import Event
+from gitjournal.objects import Commit, Deriver
 from gitjournal.seqindex import SeqIndex
 from gitjournal.store import Store
 
@@ -59,22 +62,41 @@ class Chain:
 
     def snapshot(self) -> Snapshot:
         """Ref and tail together. Looks again when a flush moved the boundary between the two looks."""
+        seen: tuple[bytes | None, bytes] | None = None
         while True:
             oid = self.store.read_ref(self.ref)
             raw = tail.read(self.tail_path)
-            if self.store.read_ref(self.ref) == oid:
-                break
-        commit = self.read_commit(oid) if oid else None
-        seq, prev = (commit.seq, commit.event_hash) if commit else (0, None)
-        return Snapshot(oid, commit, tail.scan(raw, self.name.session, seq, prev))
+            if self.store.read_ref(self.ref) != oid:
+                continue
+            commit = self.read_commit(oid) if oid else None
+            seq, prev = (commit.seq, commit.event_hash) if commit else (0, None)
+            found = tail.scan(raw, self.name.session, seq, prev)
+            if commit is not None and found.stale and not self._is_stale(commit, found.stale[-1]):
+                found = replace(found, damage=f"it holds another event {found.stale[-1].seq} than git")
+            # A file that is cleared and written while it is read can look damaged: believe two equal looks.
+            if not found.damage or seen == (oid, raw):
+                return Snapshot(oid, commit, found)
+            seen = oid, raw
+
+    def _is_stale(self, commit: Commit, event: Event) -> bool:
+        """Whether git has the event, so that the tail's line is only left over from a flush."""
+        blob = _entry(self._leaf(commit.tree, event.seq), objects.leaf_entry(event.seq))
+        return blob == objects.git_id(b"blob", event.raw) or self._load(blob, ()).hash == event.hash
 
     def head(self) -> Appended | None:
         """The newest event, None when the branch does not exist."""
         return self.snapshot().head
 
     def exists(self) -> bool:
-        """Whether the branch has an event, in git or in its tail."""
-        return self.store.read_ref(self.ref) is not None or self.head() is not None
+        """Whether the branch has an event, in git or in its tail, readable or not."""
+        try:
+            if self.store.read_ref(self.ref) is not None:
+                return True
+            view = self.snapshot()
+        except StorageError:
+            # It is there all the same: whoever reads the branch is told what is wrong with it.
+            return True
+        return view.head is not None or bool(view.tail.damage)
 
     def read_commit(self, oid: bytes) -> Commit:
         """A commit of the branch. VerificationError when it is missing or not in the form of section 6."""
@@ -91,6 +113,7 @@ class Chain:
         Raises DamagedTail after the last readable event when the tail is damaged within the range.
         """
         view = self.snapshot()
+        after = max(after, 0)
         last = view.in_git if to is None else min(to, view.in_git)
         if view.commit and last > after:
             yield from self._git_events(view.commit.tree, after, last)
@@ -101,31 +124,30 @@ class Chain:
             raise DamagedTail(f"{self.tail_path}: {view.tail.damage}")
 
     def event(self, seq: int) -> Event:
-        """The event ``seq``, in constant time. NotFound when the branch is shorter."""
+        """The event ``seq``, in constant time. NotFound when the branch is shorter, DamagedTail if that is unknown."""
         oid = self.store.read_ref(self.ref)
         commit = self.read_commit(oid) if oid else None
         if commit is not None and 1 <= seq <= commit.seq:
             leaf = self._leaf(commit.tree, seq)
             blob = _entry(leaf, objects.leaf_entry(seq))
             return self._load(blob, _file_ids(leaf, seq))
-        for event in self.snapshot().tail.events:
+        view = self.snapshot()
+        for event in view.tail.events:
             if event.seq == seq:
                 return self._event(event.raw, ())
         # A flush between the two looks has moved the event from the tail to git.
         if self.store.read_ref(self.ref) != oid:
             return self.event(seq)
+        if view.tail.damage and seq > view.in_git:
+            raise DamagedTail(f"{self.tail_path}: {view.tail.damage}")
         raise NotFound(f"{self.name} has no event {seq}")
 
     def raw_file(self, seq: int, number: int) -> bytes:
         """Content of side file ``number`` (from 1) of event ``seq``. NotFound, VerificationError."""
-        oid = self.store.read_ref(self.ref)
-        commit = self.read_commit(oid) if oid else None
-        if commit is None or not 1 <= seq <= commit.seq:
-            raise NotFound(f"{self.name} has no event {seq} with side files")
-        files = _file_ids(self._leaf(commit.tree, seq), seq)
-        if not 1 <= number <= len(files):
+        event = self.event(seq)
+        if not 1 <= number <= len(event.files):
             raise NotFound(f"event {seq} of {self.name} has no side file {number}")
-        return self.store.read(files[number - 1], b"blob")
+        return event.read_file(number)
 
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
         root = self.store.read(root_id, b"tree")
@@ -139,45 +161,25 @@ class Chain:
                     yield self._load(blob, files)
 
     def _leaf(self, root_id: bytes, seq: int) -> bytes:
-        root = self.store.read(root_id, b"tree")
-        middle = self.store.read(_entry(root, objects.root_entry(seq)), b"tree")
-        return self.store.read(_entry(middle, objects.middle_entry(seq)), b"tree")
+        root = self.store.read_again(root_id, b"tree")
+        middle = self.store.read_again(_entry(root, objects.root_entry(seq)), b"tree")
+        return self.store.read_again(_entry(middle, objects.middle_entry(seq)), b"tree")
 
     def _load(self, blob: bytes, files: Sequence[bytes]) -> Event:
         return self._event(self.store.read(blob, b"blob"), files)
 
     def _event(self, raw: bytes, files: Sequence[bytes]) -> Event:
-        return Event(raw, partial(self._resolve, files) if b'"$gj:' in raw else None)
-
-    def _resolve(self, files: Sequence[bytes], event: Event) -> Mapping[str, Any]:
-        def load(number: int) -> bytes:
-            if not 1 <= number <= len(files):
-                raise NotFound(f"event {event.seq} of {self.name} has no side file {number}")
-            return self.store.read(files[number - 1], b"blob")
-
-        data: Mapping[str, Any] = payload.resolve(event.stored_data, event.files, load)
-        return data
+        return Event(raw, _Files(self, files) if files or b'"$gj:' in raw else None)
 
     # --- commits by seq --------------------------------------------------------------------------
 
     def commit_at(self, seq: int) -> bytes:
         """The commit id of event ``seq``, which is in git; constant time while the derived index is good."""
         oid = self.store.read_ref(self.ref)
-        if oid is None or seq < 1:
+        if oid is None or not 1 <= seq <= self.read_commit(oid).seq:
             raise NotFound(f"{self.name} has no event {seq} in git")
-        bounds = self.index.bounds()
-        if bounds is not None and bounds[2] == oid:
-            first, last = bounds[:2]
-            own, found = self.index.get(first), self.index.get(seq)
-        else:
-            first, ids = self._walk(oid, bounds)
-            last = first + len(ids) - 1
-            own, found = ids[0], ids[seq - first] if first <= seq <= last else None
-        if seq > last:
-            raise NotFound(f"{self.name} has no event {seq} in git")
-        if seq < first:
-            found = self._parent_commit(first, own, seq)
-        # The file is only a hint: what it names must say that it is this event, else the commits are walked.
+        found = self._hinted(seq)
+        # Index files are only hints: the commit must say that it is this very event, else the commits are walked.
         if found is None or not self._is_event(found, seq):
             first, ids = self._walk(oid, None, whole=True)
             found = ids[seq - first]
@@ -185,22 +187,42 @@ class Chain:
 
     def _is_event(self, oid: bytes, seq: int) -> bool:
         try:
-            return self.read_commit(oid).seq == seq
+            return self.read_commit(oid).event_hash == self.event(seq).hash
         except VerificationError:
             return False
 
-    def _parent_commit(self, first: int, own: bytes | None, seq: int) -> bytes | None:
-        """The commit ``seq`` before this branch began at ``first`` with commit ``own``: its parent has it."""
-        origin = branch_origin(self.event(first))
-        if origin is None or own is None or origin[1] != first - 1:
-            return None
+    def owner(self, seq: int) -> refs.Name:
+        """The branch that event ``seq`` was written to: this one, or the one that it was inherited from."""
+        chain, seen = self, set[refs.Name]()
+        # A parent that is gone or damaged is known by its name all the same.
+        with suppress(JournalError):
+            while chain.name not in seen:
+                first = chain._indexed(seq)[0]
+                origin = branch_origin(chain.event(first)) if seq < first else None
+                if origin is None:
+                    break
+                seen.add(chain.name)
+                chain = Chain(self.store, origin[0])
+        return chain.name
+
+    def _hinted(self, seq: int) -> bytes | None:
+        """What the index of the branch that owns ``seq`` says."""
         try:
-            parent = Chain(self.store, origin[0])
-            # The parent must still hold the very commit that this branch goes on from.
-            joint = self.read_commit(own).parent
-            return parent.commit_at(seq) if parent.commit_at(first - 1) == joint else None
-        except (NotFound, VerificationError):
+            return Chain(self.store, self.owner(seq))._indexed(seq)[1]
+        except JournalError:
+            # No loss: the commits are all in this branch's history.
             return None
+
+    def _indexed(self, seq: int) -> tuple[int, bytes | None]:
+        """(first seq of the branch's own, commit id of ``seq`` if it is one of them)."""
+        oid = self.store.read_ref(self.ref)
+        if oid is None:
+            raise NotFound(f"{self.name} is not in git")
+        bounds = self.index.bounds()
+        if bounds is not None and bounds[1:] == (self.read_commit(oid).seq, oid):
+            return bounds[0], self.index.get(seq)
+        first, ids = self._walk(oid, bounds)
+        return first, ids[seq - first] if first <= seq < first + len(ids) else None
 
     def _walk(
         self, oid: bytes, known: tuple[int, int, bytes] | None, *, whole: bool = False
@@ -241,6 +263,25 @@ class Chain:
         middle = self.store.read(_entry(root, objects.root_entry(commit.seq)), b"tree")
         leaf = self.store.read(_entry(middle, objects.middle_entry(commit.seq)), b"tree")
         return Deriver.resume(commit.seq, oid, commit.time, leaf, middle, root)
+
+
+class _Files:
+    """The side files of one event of a chain, by their git ids."""
+
+    __slots__ = ("_chain", "_ids")
+
+    def __init__(self, chain: Chain, ids: Sequence[bytes]) -> None:
+        self._chain = chain
+        self._ids = ids
+
+    def data(self, event: Event) -> Mapping[str, Any]:
+        data: Mapping[str, Any] = payload.resolve(event.stored_data, event.files, partial(self.file, event))
+        return data
+
+    def file(self, event: Event, number: int) -> bytes:
+        if not 1 <= number <= len(self._ids):
+            raise NotFound(f"event {event.seq} of {self._chain.name} has no side file {number}")
+        return self._chain.store.read(self._ids[number - 1], b"blob")
 
 
 def branch_origin(event: Event) -> tuple[refs.Name, int, str] | None:

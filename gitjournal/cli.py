@@ -5,19 +5,21 @@ Floor 6. A command parses, makes one call of the library, and renders; what they
 
 from __future__ import annotations
 
-import difflib
 import sys
-from contextlib import suppress
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NoReturn, cast
 
 import click
 
 from gitjournal import __version__
-from gitjournal.cli_base import App, color_option, guarded, journal_option
+from gitjournal.cli_base import App, PipeClosed, color_option, guarded, journal_option
+from gitjournal.cli_check import replay, verify
 from gitjournal.cli_demo import demo
 from gitjournal.cli_log import log
 from gitjournal.cli_move import export, import_
-from gitjournal.cli_read import branches, cat, replay, sessions, show, verify
+from gitjournal.cli_read import branches, cat, sessions, show
 from gitjournal.cli_write import append, branch, flush, fork, init
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
@@ -38,6 +40,14 @@ Completion: eval "$(_GJ_COMPLETE=bash_source gj)", or zsh_source, or fish_source
 """
 
 
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise PipeClosed from None
+
+
 class Program(click.Group):
     """The group of all commands: shows them by topic, suggests near ones, and never ends in a traceback."""
 
@@ -50,7 +60,8 @@ class Program(click.Group):
         width = max(map(len, self.list_commands(ctx)))
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{command.name:<{width}}", command.get_short_help_str(80)) for command in commands])
+                rows = [(f"{command.name:<{width}}", command.get_short_help_str(80)) for command in commands]
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -58,15 +69,28 @@ class Program(click.Group):
         """As click does, but a wrong name suggests the near ones."""
         word = args[0]
         if word not in self.commands and not word.startswith("-") and not ctx.resilient_parsing:
+            import difflib
+
             near = difflib.get_close_matches(word, self.commands, n=3, cutoff=0.5)
             ctx.fail(f"there is no command {word!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """As click does, which may print the help. A closed pipe would be an exit status of 1 there."""
+        with _told_apart():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Of a closed pipe, the same."""
+        with _told_apart():
+            return super().invoke(ctx)
+
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run; in standalone mode (the program) every error becomes a message and an exit status."""
+        run = partial(cast("Callable[..., Any]", super().main), *args, standalone_mode=False, **extra)
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
-        sys.exit(guarded(lambda: super(Program, self).main(*args, standalone_mode=False, **extra)))
+            return run()
+        sys.exit(guarded(run))
 
 
 @click.group(

@@ -1,29 +1,26 @@
-"""What all commands share: the journal they work on, names that people type, output, errors and exit statuses.
+"""What all commands share: the journal they work on, output, errors and exit statuses.
 
 Floor 6. The only place that reads the environment. Imports nothing heavy, so that ``gj --help`` is quick.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar, cast
 
 import click
 
-from gitjournal.errors import JournalError, NotFound, StorageError, UsageError
+from gitjournal.errors import JournalError, StorageError
 
 if TYPE_CHECKING:
+    import subprocess
+
     from gitjournal.journal import Journal
-    from gitjournal.refs import Name
     from gitjournal.render import Paint
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,11 +35,11 @@ PIPE_CLOSED = 141
 #: A fault of this program.
 INTERNAL = 70
 
-_HASH = re.compile(r"[0-9a-f]{7,64}")
-_RANGE = re.compile(r"(?s)(.+)@([0-9]{0,8})\.\.([0-9]{0,8})")
-_CANDIDATES = 8
 _CONTROL = re.compile("[\x7f-\x9f]")
-_MIB = 1024 * 1024
+
+
+class PipeClosed(Exception):
+    """The reader of standard output is gone."""
 
 
 class App:
@@ -60,7 +57,10 @@ class App:
         """Where the journal is or would be."""
         from gitjournal.journal import discover
 
-        return discover(self.named, os.environ, Path.cwd())
+        try:
+            return discover(self.named, os.environ, Path.cwd())
+        except FileNotFoundError:
+            raise StorageError("the folder that this was started in is gone") from None
 
     def journal(self) -> Journal:
         """The journal, which must exist."""
@@ -96,6 +96,8 @@ class App:
     @property
     def width(self) -> int | None:
         """Columns of the terminal, None when there is none."""
+        import shutil
+
         return shutil.get_terminal_size().columns if self.on_terminal else None
 
     @property
@@ -112,6 +114,8 @@ class App:
 
     def emit(self, value: object) -> None:
         """One JSON object on a line of its own."""
+        import json
+
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         # A lone surrogate (of a file name that is not UTF-8) is written as its JSON escape.
         self.json_line(text.encode("utf-8", "backslashreplace"))
@@ -139,22 +143,27 @@ class App:
         if not command:
             yield
             return
+        import subprocess
+
         env = {"LESS": "FRX", "LV": "-c", **os.environ}
         # The user names the program, as for git.
         with subprocess.Popen(command, stdin=subprocess.PIPE, env=env, text=True, encoding="utf-8") as process:  # noqa: S603
-            self._pager = process.stdin
+            self._pager = cast(TextIO, process.stdin)
             try:
                 # Leaving the pager early is not an error.
                 with suppress(BrokenPipeError):
                     yield
-                with suppress(BrokenPipeError, AttributeError):
-                    self._pager.close()  # type: ignore[union-attr]
+                with suppress(BrokenPipeError):
+                    self._pager.close()
             finally:
                 self._pager = None
                 _wait(process)
 
 
 def _pager() -> list[str]:
+    import shlex
+    import shutil
+
     command = os.environ.get("PAGER", "less")
     try:
         words = shlex.split(command)
@@ -178,20 +187,7 @@ def _wait(process: subprocess.Popen[str]) -> None:
 def _open(place: Path) -> Journal:
     from gitjournal.journal import open_journal
 
-    _bound_memory()
     return open_journal(place)
-
-
-def _bound_memory() -> None:
-    """Keep libgit2 from mapping whole packs: its default is up to 8 GiB, and what is mapped counts as our memory.
-
-    A journal after ``git gc`` is one pack with chains of deltas, which libgit2 reads for us. The limits are one for
-    the process, so a library must not touch them; this program is a process of its own.
-    """
-    import pygit2
-
-    pygit2.settings.mwindow_size = 8 * _MIB
-    pygit2.settings.mwindow_mapped_limit = 64 * _MIB
 
 
 pass_app = click.make_pass_decorator(App, ensure=True)
@@ -245,95 +241,10 @@ def name_argument(metavar: str = "NAME", *, required: bool = True) -> Callable[[
 def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Names of sessions and branches that begin with what is typed; none when there is no journal."""
     try:
-        names = [str(name) for name in ctx.ensure_object(App).journal().sessions()]
+        names = sorted(str(name) for name in ctx.ensure_object(App).journal().sessions())
     except (JournalError, OSError):
         return []
     return [name for name in names if name.startswith(incomplete)]
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-class Target(NamedTuple):
-    """A branch, and a position on it if one was given."""
-
-    name: Name
-    seq: int | None
-
-    def __str__(self) -> str:
-        return str(self.name) if self.seq is None else f"{self.name}@{self.seq}"
-
-
-def find(journal: Journal, text: str) -> Target:
-    """What ``s``, ``s/branch``, ``s@40``, ``s/branch@40`` or the beginning of an event hash stands for.
-
-    NotFound suggests near names; UsageError or JournalError when it can mean several things.
-    """
-    from gitjournal.refs import split_position
-
-    base, seq = split_position(text)
-    whole = _branch(journal, text)
-    part = _branch(journal, base) if seq is not None else None
-    if whole and part:
-        raise UsageError(
-            f"{text!r} can be event {seq} of {base!r} or a session of that name", hint=f"Write {text}/main for the session."
-        )
-    if whole:
-        return Target(whole, None)
-    if part:
-        return Target(part, seq)
-    if _HASH.fullmatch(text):
-        return _by_hash(journal, text)
-    journal.resolve(base)
-    raise NotFound(f"there is no session or branch {text!r}")
-
-
-def _branch(journal: Journal, text: str) -> Name | None:
-    try:
-        return journal.resolve(text)
-    except NotFound:
-        return None
-
-
-def find_range(journal: Journal, text: str) -> tuple[Name, int, int | None]:
-    """(branch, first seq, last seq or None for the newest) of ``s``, ``s@40`` (up to 40) or ``s@10..40``."""
-    match = _RANGE.fullmatch(text)
-    if match and (name := _branch(journal, match[1])):
-        first, last = int(match[2] or 1), int(match[3]) if match[3] else None
-        if last is not None and last < first:
-            raise UsageError(f"the range {text!r} is empty")
-        return name, first, last
-    target = find(journal, text)
-    return target.name, 1, target.seq
-
-
-def position(journal: Journal, text: str) -> tuple[Name, int]:
-    """A branch and a seq on it, by default that of the newest event. NotFound beyond the newest event."""
-    target = find(journal, text)
-    newest = journal.head(target.name).seq
-    if target.seq is not None and target.seq > newest:
-        raise NotFound(f"{target.name} has no event {target.seq}", hint=f"Its newest event is {target.name}@{newest}.")
-    return target.name, newest if target.seq is None else target.seq
-
-
-def _by_hash(journal: Journal, prefix: str) -> Target:
-    """The event whose hash begins so. Looks at every event once, wherever branches share it."""
-    from gitjournal.lineage import begins
-
-    found: dict[str, Target] = {}
-    for name in journal.sessions():
-        chain = journal.chain(name)
-        for event in chain.events(after=begins(journal, name).after):
-            if event.hash.startswith(prefix):
-                found.setdefault(event.hash, Target(name, event.seq))
-                if len(prefix) == 64:
-                    return found[event.hash]
-    if not found:
-        raise NotFound(f"there is no session, branch or event {prefix!r}", hint="gj sessions lists what is there.")
-    if len(found) > 1:
-        shown = ", ".join(f"{target} ({digest[: len(prefix) + 4]})" for digest, target in list(found.items())[:_CANDIDATES])
-        raise JournalError(f"{prefix!r} begins the hash of {len(found)} events", hint=f"Which one? {shown}")
-    return next(iter(found.values()))
 
 
 # --- input and errors ----------------------------------------------------------------------------
@@ -384,7 +295,7 @@ def guarded(run: Callable[[], Any]) -> int:
         return explain(error)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, PipeClosed):
         _drop_output()
         return PIPE_CLOSED
     except OSError as error:

@@ -5,10 +5,6 @@ Floor 6. Each step is run as the program itself would run it. Needs no network, 
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import tempfile
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,12 +33,23 @@ def demo(app: App, folder: str | None) -> None:
     Imports a session that comes with this program, shows it, branches it, replays it, verifies it, changes one byte
     in a copy and shows that this is found. The journal stays for you to look around in.
     """
+    import shutil
+    import tempfile
+
     place = _place(folder)
     with tempfile.TemporaryDirectory(prefix="gj-demo-copy-") as scratch:
-        _Demo(app, place, Path(scratch) / "copy.git").run()
+        try:
+            _Demo(app, place, Path(scratch) / "copy.git").run()
+        except BaseException:
+            # Half a demonstration that nobody has named a place for is only litter.
+            if folder is None:
+                shutil.rmtree(place, ignore_errors=True)
+            raise
 
 
 def _place(folder: str | None) -> Path:
+    import tempfile
+
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="gj-demo-"))
     place = Path(folder)
@@ -59,6 +66,9 @@ class _Demo:
 
     def run(self) -> None:
         """All steps. JournalError when one does not come out as it must."""
+        import shlex
+        from importlib import resources
+
         self._title("A journal is a git repository. This one is new:")
         self._show(f"export GITJOURNAL_DIR={shlex.quote(str(self._place))}")
         self._gj("init")
@@ -79,29 +89,40 @@ class _Demo:
         self._title("The journal itself is as it was:")
         self._gj("verify", _SESSION)
         self._title("It stays where it is, for git and for gj. Have a look around, then remove it:")
-        for line in (f"gj show {_SESSION}@{_DAMAGED}", "git -C $GITJOURNAL_DIR log --oneline demo/main", "rm -rf $GITJOURNAL_DIR"):
-            self._show(line)
+        self._show(f"gj show {_SESSION}@{_DAMAGED}")
+        self._show(f"git -C $GITJOURNAL_DIR log --oneline {_SESSION}/main")
+        self._show("rm -rf $GITJOURNAL_DIR")
 
     def _tamper(self) -> None:
+        import shutil
+
         from gitjournal.journal import open_journal
         from gitjournal.verify import verify
 
         self._title(f"Now somebody changes one byte of event {_DAMAGED}, in a copy:")
-        self._show(f"cp -r $GITJOURNAL_DIR {self._copy}")
+        self._show(f"COPY={self._copy}; cp -r $GITJOURNAL_DIR $COPY")
         shutil.copytree(self._place, self._copy)
         pack, offset = find_event(open_journal(self._copy), _SESSION, _DAMAGED)
+        self._show(f"PACK=$COPY/{pack.relative_to(self._copy)}; chmod u+w $PACK")
         old = _byte(pack, offset)
-        self._show(f"chmod u+w {pack}")
-        self._show(f"printf '\\x{old ^ 1:02x}' | dd of={pack} bs=1 seek={offset} conv=notrunc status=none")
-        _put(pack, offset, old ^ 1)
-        self._gj("-J", str(self._copy), "verify", _SESSION, expected=1)
+        self._put(pack, offset, old ^ 1)
+        self._verify_copy(expected=1)
         found = {finding.seq for finding in verify(open_journal(self._copy), _SESSION).findings}
         if found != {_DAMAGED}:
             raise JournalError(f"the change at event {_DAMAGED} was found at {sorted(map(str, found))}")
         self._title("Found, at that very event. Undo it:")
-        self._show(f"printf '\\x{old:02x}' | dd of={pack} bs=1 seek={offset} conv=notrunc status=none")
-        _put(pack, offset, old)
-        self._gj("-J", str(self._copy), "verify", _SESSION)
+        self._put(pack, offset, old)
+        self._verify_copy(expected=0)
+
+    def _put(self, pack: Path, offset: int, value: int) -> None:
+        self._show(f"printf '\\x{value:02x}' | dd of=$PACK bs=1 seek={offset} conv=notrunc status=none")
+        pack.chmod(0o600)
+        with pack.open("r+b") as file:
+            file.seek(offset)
+            file.write(bytes([value]))
+
+    def _verify_copy(self, expected: int) -> None:
+        self._gj("-J", str(self._copy), "verify", _SESSION, shown=f"gj -J $COPY verify {_SESSION}", expected=expected)
 
     def _title(self, text: str) -> None:
         self._app.say()
@@ -110,14 +131,15 @@ class _Demo:
     def _show(self, command: str) -> None:
         self._app.say(f"{self._app.paint('$', 'green')} {self._app.paint(command, 'bold')}")
 
-    def _gj(self, *words: str, expected: int = 0) -> None:
-        """Run ``gj``; JournalError when it ends with another status than it must."""
-        from gitjournal.cli import gj
+    def _gj(self, *words: str, shown: str = "", expected: int = 0) -> None:
+        """Run ``gj`` and show how; JournalError when it ends with another status than it must."""
+        import shlex
 
-        self._show(shlex.join(["gj", *words]))
+        program = click.get_current_context().find_root().command
+        self._show(shown or shlex.join(["gj", *words]))
         inner = App()
         inner.named, inner.color, inner.pages = str(self._place), self._app.color, False
-        status = gj.main(list(words), prog_name="gj", standalone_mode=False, obj=inner) or 0
+        status = program.main(list(words), prog_name="gj", standalone_mode=False, obj=inner) or 0
         if status:
             self._app.say(self._app.paint(f"(exit status {status})", "dim"))
         if status != expected:
@@ -144,10 +166,3 @@ def _byte(path: Path, offset: int) -> int:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(1)[0]
-
-
-def _put(path: Path, offset: int, value: int) -> None:
-    path.chmod(0o600)
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(bytes([value]))

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gitjournal.cli_base import App, color_option, find, find_range, journal_option, json_option, name_argument, pass_app
+from gitjournal.cli_base import App, color_option, journal_option, json_option, name_argument, pass_app
+from gitjournal.cli_names import find, find_range
 from gitjournal.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from gitjournal.chain import Chain
+    from gitjournal.event import Event
     from gitjournal.journal import Journal
     from gitjournal.lineage import Line
-    from gitjournal.objects import Event
     from gitjournal.render import Layout
 
-#: Events that are in memory at once when a log goes backwards.
-_PIECE = 128
 #: How often a live session is looked at, in seconds.
 _POLL = 0.2
 _FOLLOW_FROM = 10
@@ -37,11 +35,11 @@ Wanted = Callable[["Event"], bool]
 @name_argument("NAME[@FROM..TO]")
 @click.option("-n", "--max-count", "most", type=click.IntRange(min=0), metavar="N", help="Show at most N events.")
 @click.option("--reverse", is_flag=True, help="Oldest first.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; * stands for any text. Repeatable.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type (* is any text). Repeatable.")
 @click.option("--grep", metavar="REGEX", help="Only events in whose texts the regular expression is found.")
 @click.option("-i", "--ignore-case", is_flag=True, help="--grep takes A and a as the same.")
 @click.option("--graph", is_flag=True, help="All branches of the session, and where they part.")
-@click.option("-f", "--follow", is_flag=True, help="Show the newest events, then new ones as they come. End with Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Show the newest events, then new ones as they come, until Ctrl-C.")
 @json_option
 @color_option
 @journal_option
@@ -58,7 +56,8 @@ def log(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the events of a branch, newest first, one a line: seq, hash, time (UTC), actor, type, and what it says.
+    """Show the events of a branch, newest first, one a line: seq, hash, time (UTC), actor, type, what it says, and
+    tokens (input→output).
 
     NAME@40 is the log up to event 40, NAME@10..40 a part of it. With --json each line is one event in its canonical
     form.
@@ -108,14 +107,6 @@ def _matches(pattern: re.Pattern[str], event: Event) -> bool:
     return False
 
 
-def _backwards(chain: Chain, first: int, last: int) -> Iterator[Event]:
-    """Events ``last`` down to ``first``, read forwards in pieces."""
-    while last >= first:
-        begin = max(first, last - _PIECE + 1)
-        yield from reversed(list(chain.events(begin - 1, last)))
-        last = begin - 1
-
-
 def _take(events: Iterable[Event], wanted: Wanted, most: int | None) -> Iterator[Event]:
     left = -1 if most is None else most
     for event in events:
@@ -129,16 +120,16 @@ def _take(events: Iterable[Event], wanted: Wanted, most: int | None) -> Iterator
 # --- the plain log -------------------------------------------------------------------------------
 
 
-def _log(
-    app: App, journal: Journal, text: str, wanted: Wanted, most: int | None, reverse: bool, as_json: bool
-) -> None:
+def _log(app: App, journal: Journal, text: str, wanted: Wanted, most: int | None, reverse: bool, as_json: bool) -> None:
+    from gitjournal.lineage import backwards
+
     name, first, to = find_range(journal, text)
     chain = journal.chain(name)
     head = journal.head(name).seq
     if max(first, to or 1) > head:
         raise NotFound(f"{name} has no event {max(first, to or 1)}", hint=f"Its newest event is {name}@{head}.")
     last = head if to is None else to
-    events = chain.events(first - 1, last) if reverse else _backwards(chain, first, last)
+    events = chain.events(first - 1, last) if reverse else backwards(chain, first, last)
     with app.paged():
         _print(app, _take(events, wanted, most), _layout(app, last), as_json)
     if to is None:
@@ -221,11 +212,7 @@ def arrange(found: list[Line]) -> list[Lane]:
         after = line.begin.after if joined else 0
         least = columns[joined] + 1 if joined else 0
         column = next(
-            (
-                at
-                for at in range(least, len(spans))
-                if all(line.head <= low or after >= high for low, high in spans[at])
-            ),
+            (at for at in range(least, len(spans)) if all(line.head < low or after > high for low, high in spans[at])),
             max(least, len(spans)),
         )
         while len(spans) <= column:
@@ -268,37 +255,55 @@ def _draw(journal: Journal, lanes: list[Lane], layout: Layout, wanted: Wanted, m
 
 
 def _lane_events(journal: Journal, lane: Lane) -> Iterator[tuple[int, int, Lane, Event]]:
-    for event in _backwards(journal.chain(lane.line.name), lane.after + 1, lane.head):
+    from gitjournal.lineage import backwards
+
+    for event in backwards(journal.chain(lane.line.name), lane.after + 1, lane.head):
         yield -event.seq, lane.column, lane, event
 
 
 def event_row(lane: Lane, seq: int, lanes: list[Lane]) -> str:
     """What stands before event ``seq`` of ``lane``: its dot, and the bars of the lanes that pass beside it."""
-    bars = {one.column for one in lanes if one is not lane and _passes(one, seq, lane.column)}
+    joined = [one for one in lanes if one.after == seq]
+    bars = {one.column for one in lanes if one is not lane and _passes(one, seq, lane.column, joined)}
     width = max(one.column for one in lanes) + 1
     return "".join("● " if at == lane.column else "│ " if at in bars else "  " for at in range(width))
 
 
-def _passes(lane: Lane, seq: int, column: int) -> bool:
-    """Whether a lane has rows above and below that of event ``seq`` in ``column``. Of one seq, left comes first."""
-    begun = lane.head > seq or (lane.head == seq and lane.column < column)
+def _passes(lane: Lane, seq: int, column: int, joined: list[Lane]) -> bool:
+    """Whether a lane has something above and below the row of event ``seq`` in ``column``.
+
+    Of one seq the left row comes first; the lanes ``joined`` have been drawn down to it.
+    """
+    above = lane.head > seq or (lane.head == seq and (lane.column < column or _is_joined(lane, joined)))
     over = lane.joins is None and seq == lane.after + 1 and lane.column < column
-    return lane.after < seq and begun and not over
+    return lane.after < seq and above and not over
+
+
+def _is_joined(lane: Lane, joined: list[Lane]) -> bool:
+    """Whether one of ``joined`` goes on from the newest event of ``lane``."""
+    return any(one.joins == lane.column and one.after == lane.head for one in joined)
 
 
 def join_row(lane: Lane, lanes: list[Lane], to_come: list[Lane]) -> str:
-    """The row below the first event of ``lane``, which goes on from an event of a lane to its left: ``├─╯``."""
-    joins = lane.joins or 0
-    rest = [one for one in lanes if one is not lane and one.after <= lane.after < one.head]
-    bars = {one.column for one in rest if one.after < lane.after or one in to_come}
-    # The parent has nothing above this row yet when its newest event is the one that the branch goes on from.
-    drawn = [one for one in lanes if one is not lane and one not in to_come]
-    begun = joins in bars or any(one.joins == joins and one.after == lane.after for one in drawn)
+    """The row below the first event of ``lane``, which goes on from an event of a lane to its left: ``├─╯``.
+
+    ``to_come`` are the lanes whose rows of this kind are still to be drawn.
+    """
+    joins, seq = lane.joins or 0, lane.after
+    joined = [one for one in lanes if one is not lane and one not in to_come]
+    bars = {
+        one.column
+        for one in lanes
+        if one is not lane
+        and (one.head > seq or (one.head == seq and _is_joined(one, joined)))
+        and (one.after < seq or (one.after == seq and one in to_come))
+    }
     cells = []
     for at in range(max({lane.column, *bars}) + 1):
         across = joins <= at < lane.column
         if at == joins:
-            cell = "├" if begun else "╭"
+            # Nothing is above when the branch goes on from the newest event of its parent.
+            cell = "├" if at in bars else "╭"
         elif at == lane.column:
             cell = "╯"
         elif joins < at < lane.column:

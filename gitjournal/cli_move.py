@@ -19,12 +19,12 @@ from gitjournal.cli_base import (
     App,
     complain,
     explain,
-    find,
     journal_option,
     json_option,
     name_argument,
     pass_app,
 )
+from gitjournal.cli_names import find
 from gitjournal.errors import JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -81,14 +81,16 @@ def import_(app: App, sources: tuple[str, ...], session: str | None, dry_run: bo
 
 def _split(sources: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """(format, files): the first word is a format when it is the name of one, and no file."""
+    import difflib
+
     from gitjournal.formats import find as find_format
     from gitjournal.formats import formats
 
     first, rest = sources[0], sources[1:]
     if rest and first in formats():
         return first, rest
-    if rest and not Path(first).exists() and os.sep not in first and "." not in first:
-        # Neither file nor format: the more likely mistake, and it names the formats.
+    if rest and not Path(first).exists() and difflib.get_close_matches(first, formats(), 1):
+        # A format with a slip in it; the error names them all.
         find_format(first)
     return "auto", sources
 

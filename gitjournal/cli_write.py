@@ -5,29 +5,26 @@ Floor 6. ``gj import`` is in `cli_move`.
 
 from __future__ import annotations
 
-import io
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import click
 
 from gitjournal.cli_base import (
     FAILED,
     App,
-    complain,
     complete_names,
     explain,
     journal_option,
     json_option,
     name_argument,
     pass_app,
-    position,
-    standard_input,
 )
-from gitjournal.errors import FormatError, JournalError, NotFound, UsageError
+from gitjournal.cli_input import Batch, is_json, read_batches
+from gitjournal.cli_names import position
+from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from gitjournal.chain import Appended
@@ -35,12 +32,6 @@ if TYPE_CHECKING:
     from gitjournal.refs import Name
     from gitjournal.writer import Draft, Durability
 
-_MIB = 1024 * 1024
-#: The longest line that `gj append` reads; long texts in it become side files, so it may be longer than an event.
-_MAX_LINE = 64 * _MIB
-#: A batch is stored whole or not at all only up to these sizes (`Session.append_many` allows a little more).
-_BATCH_LINES = 1000
-_BATCH_BYTES = 2 * _MIB
 _MEMBERS = frozenset({"type", "data", "actor", "turn", "ts"})
 
 
@@ -118,15 +109,16 @@ def append(
         '{"role": "user", "parts": [{"type": "text", "content": "hello"}]}'
       my-agent | gj append s1
     """
-    batches = _batches(_opened(source))
+    reader = _Reader(kind, actor, turn, counted=not is_json(source))
+    batches = read_batches(source)
     first = next(batches, None)
     if first is None:
         raise UsageError("there is no event in the input")
-    reader = _Reader(kind, actor, turn, counted=not _is_json(source))
     # A mistake in the first event must not begin a session.
     start = reader.draft(*first[0])
     journal = app.journal_for_writing()
-    with _session(journal, name, start if create else None, cast("Durability", durability)) as session:
+    session, expect = _session(journal, name, start if create else None, expect, cast("Durability", durability))
+    with session:
         if session.set_aside:
             app.note(f"{session.set_aside} bytes of a write that was cut, and never acknowledged, were set aside")
         run = _Append(app, session, reader, expect, as_json)
@@ -134,21 +126,28 @@ def append(
             run.take(batch)
 
 
-def _session(journal: Journal, name: str, start: Draft | None, durability: Durability) -> Session:
-    """The session, open for writing; with ``start``, its first event to be, it is made when it is missing."""
+def _session(
+    journal: Journal, name: str, start: Draft | None, expect: int | None, durability: Durability
+) -> tuple[Session, int | None]:
+    """The session, open for writing, and the seq that its head must have.
+
+    With ``start``, its first event to be, a session that is missing is made; it is at seq 0 until then.
+    """
     try:
-        return journal.session(name, durability=durability)
+        return journal.session(name, durability=durability), expect
     except NotFound as error:
         if start is None:
             error.hint = f"{error.hint} With --create it is made."
             raise
+    if expect:
+        raise ConflictError(f"there is no session {name!r}, and {name}@{expect} was expected", head_seq=0)
     _try(start)
-    return journal.session(name, create=True, durability=durability)
+    return journal.session(name, create=True, durability=durability), None if expect is None else 1
 
 
 def _try(draft: Draft) -> None:
     """Raise FormatError if an event of this type and actor can never be."""
-    from gitjournal.objects import Event
+    from gitjournal.event import Event
     from gitjournal.writer import now
 
     members = {"v": 1, "session": "s", "seq": 2, "prev": "0" * 64, "epoch": 1, "ts": draft.ts or now()}
@@ -158,64 +157,6 @@ def _try(draft: Draft) -> None:
         Event.build(members)
     except FormatError as error:
         raise FormatError(error.code, str(error).removeprefix("event 2: ")) from None
-
-
-def _is_json(source: str) -> bool:
-    return source.lstrip()[:1] in ("{", "[")
-
-
-def _opened(source: str) -> BinaryIO:
-    if _is_json(source):
-        return io.BytesIO(source.encode("utf-8", "surrogateescape"))
-    if source == "-":
-        stream = standard_input()
-        if stream.isatty():
-            complain("reading events from the terminal, one a line; Ctrl-D ends them")
-        return stream
-    path = Path(source.removeprefix("@"))
-    if not source.startswith("@") and not path.exists():
-        raise UsageError(f"{source!r} is neither JSON nor a file")
-    return path.open("rb")
-
-
-Batch = list[tuple[int, bytes]]
-
-
-def _batches(stream: BinaryIO) -> Iterator[Batch]:
-    """(line number, line) of the input, as many at once as are there; blank lines are passed over.
-
-    An input that is one JSON document over several lines is one line here.
-    """
-    batch: Batch = []
-    size = 0
-    for number, line, waiting in _lines(stream):
-        if line.strip():
-            batch.append((number, line))
-            size += len(line)
-        if batch and (waiting or len(batch) >= _BATCH_LINES or size >= _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
-    """(number, line, whether the next one may take its time to come)."""
-    parts: list[bytes] = []
-    number = 1
-    size = 0
-    # read1 gives what is there, so that a live producer's event is not held back by those that are to come.
-    while chunk := stream.read1(_MIB):  # type: ignore[attr-defined]
-        *done, rest = chunk.split(b"\n")
-        for line in done:
-            yield number, b"".join([*parts, line]), not rest and line is done[-1]
-            number += 1
-            parts, size = [], 0
-        parts.append(rest)
-        size += len(rest)
-        if size > _MAX_LINE:
-            raise UsageError(f"line {number} of the input is longer than {_MAX_LINE // _MIB} MiB")
-    yield number, b"".join(parts), True
 
 
 class _Reader(NamedTuple):
@@ -308,8 +249,9 @@ class _Append:
         self._app.out.flush()
 
     def _told(self, error: JournalError) -> JournalError:
-        if self._stored and not error.hint:
-            error.hint = f"What stands before it is stored, up to {self._session.name}@{self._session.head.seq}."
+        if self._stored:
+            stored = f"What stands before it is stored, up to {self._session.name}@{self._session.head.seq}."
+            error.hint = f"{error.hint} {stored}".lstrip()
         return error
 
 

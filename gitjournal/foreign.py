@@ -19,7 +19,7 @@ from typing import Any
 
 from gitjournal import canonical
 from gitjournal.errors import FormatError
-from gitjournal.objects import B64_TAG, JSON_TAG
+from gitjournal.rules import B64_TAG, JSON_TAG
 
 #: Foreign values may nest this deep; of the 64 levels of an event the rest is for what stands around them.
 WRAP_DEPTH = 40

@@ -21,11 +21,13 @@ from gitjournal.errors import (
     FormatError,
     NotAJournal,
     NotFound,
+    StorageError,
     UsageError,
     VerificationError,
     disk_errors,
 )
-from gitjournal.objects import Event, FileBlob
+from gitjournal.event import Event
+from gitjournal.objects import FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
 from gitjournal.writer import Draft, Durability, Pending, Writer, start_branch
@@ -35,6 +37,7 @@ RESERVED_TYPES = frozenset(
     {"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"}
 )
 _FOLDER = ".gitjournal"
+_MOST_CHAINS = 1024
 #: The version of docs/format.md that journals are made for.
 FORMAT = 1
 
@@ -45,13 +48,24 @@ def init(path: str | os.PathLike[str]) -> Journal:
     Raises NotAJournal when something else is there, StorageError when the disk refuses.
     """
     folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not _is_unused(folder):
         return open_journal(folder)
     store.create(folder)
     journal = Journal(Store(folder))
     with Writer(journal.chain(Name(JOURNAL_SESSION))) as writer:
-        writer.append(Draft("session.start", {"format": FORMAT}))
+        if writer.head is None:
+            writer.append(Draft("session.start", {"format": FORMAT}))
     return journal
+
+
+def _is_unused(folder: Path) -> bool:
+    """Whether a folder is empty, or holds what an `init` left that was cut before it wrote the journal's log."""
+    if not folder.is_dir():
+        return False
+    head, branches = folder / "HEAD", folder / "refs" / "heads"
+    if head.is_file() and head.read_text("utf-8", "replace") == f"ref: {refs.ref_name(Name(JOURNAL_SESSION))}\n":
+        return not (folder / "packed-refs").exists() and not any(branches.glob("*/*"))
+    return not any(folder.iterdir())
 
 
 def open_journal(path: str | os.PathLike[str]) -> Journal:
@@ -60,6 +74,8 @@ def open_journal(path: str | os.PathLike[str]) -> Journal:
     Raises NotFound when there is nothing, NotAJournal when it is something else.
     """
     folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise NotAJournal(f"{folder} is a file, not a journal")
     if not folder.is_dir():
         raise NotFound(f"there is no journal at {folder}", hint="Make one with: gj init")
     prefix = refs.OWN_PREFIX
@@ -168,6 +184,7 @@ class Journal:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.path = store.path
+        self._chains: dict[Name, Chain] = {}
 
     def check_format(self) -> None:
         """Raise NotAJournal when the repository holds no session, or was made by a version that this one is not.
@@ -184,19 +201,28 @@ class Journal:
         """What the journal's log says; None when there is no log, or none that can be read."""
         try:
             return self.chain(Name(JOURNAL_SESSION)).event(1).data.get("format", 0)
-        except (NotFound, FormatError, VerificationError):
+        except (NotFound, FormatError, VerificationError, StorageError):
             return None
 
     def _is_ours(self, name: Name) -> bool:
-        oid = self.store.read_ref(self.chain(name).ref)
         try:
+            oid = self.store.read_ref(self.chain(name).ref)
             return oid is None or self.chain(name).read_commit(oid).session == name.session
-        except VerificationError:
-            return False
+        except StorageError:
+            return True
+        except VerificationError as error:
+            # A damaged journal is opened, so that verification can say what is wrong with it.
+            return error.code != "bad-commit"
 
     def chain(self, name: Name) -> Chain:
         """The branch ``name`` for reading, whether it exists or not."""
-        return Chain(self.store, name)
+        chain = self._chains.get(name)
+        if chain is None:
+            # Names of paths cost more to make than an event to read. Chains hold nothing else that could go stale.
+            if len(self._chains) >= _MOST_CHAINS:
+                self._chains.clear()
+            chain = self._chains[name] = Chain(self.store, name)
+        return chain
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -205,13 +231,17 @@ class Journal:
 
         NotFound suggests the nearest names; UsageError when two branches could be meant.
         """
+        found = self._find(name)
+        if found is None:
+            raise self._not_found(str(name))
+        return found
+
+    def _find(self, name: str | Name) -> Name | None:
         readings = [name] if isinstance(name, Name) else refs.readings(name)
         found = [reading for reading in readings if self._usable(reading) and self.chain(reading).exists()]
-        if not found:
-            raise self._not_found(str(name))
         if len(found) > 1:
             raise UsageError(f"{name!r} can mean {' or '.join(_spelled(one) for one in found)}")
-        return found[0]
+        return found[0] if found else None
 
     def _usable(self, name: Name) -> bool:
         try:
@@ -277,12 +307,11 @@ class Journal:
         ``salted=False`` are for imports, whose events must not depend on when and where they are made.
         Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case), DamagedTail.
         """
-        try:
-            resolved = self.resolve(name)
-        except NotFound:
-            if not create:
-                raise
+        resolved = self._find(name)
+        if resolved is None and create:
             return self._create(name, durability, start, epoch, salted)
+        if resolved is None:
+            raise self._not_found(str(name))
         _not_the_log(resolved)
         return Session(Writer(self.chain(resolved), durability=durability, epoch=epoch, salted=salted))
 
@@ -321,21 +350,20 @@ class Journal:
 
     def _refuse_case_twin(self, name: Name) -> None:
         """Two names that differ only in case would be one file on a case-insensitive disk."""
-        wanted = name.path
+        session, branch = name.path.split("/")
         folder = self.path / "gitjournal" / "tail"
-        taken = {ref.removeprefix(self.store.prefix) for ref in self.store.list_refs()}
-        taken |= {f"{path.parent.name}/{path.stem}" for path in folder.glob("*/*.jsonl")}
-        session = wanted.split("/")[0]
-        for path in taken:
-            same_session = path.split("/")[0]
-            clash = same_session != session and same_session.lower() == session.lower()
-            if clash or (path != wanted and path.lower() == wanted.lower()):
-                raise AlreadyExists(f"{name} differs only in case from {refs.parse_ref(self.store.prefix + path)}")
+        sessions = self.store.spellings(session) | _spellings(folder, session, "")
+        branches = {ref.rpartition("/")[2] for ref in self.store.list_refs(session)}
+        branches = {one for one in branches if one.lower() == branch.lower()}
+        branches |= _spellings(folder / session, branch, ".jsonl")
+        for twin in (sessions - {session}) | (branches - {branch}):
+            raise AlreadyExists(f"{name} differs only in case from {refs.decode(twin)!r}, which exists")
 
     def branch(self, name: str | Name, at: int, as_: str, *, epoch: int | None = None) -> Name:
         """Begin branch ``as_`` of the same session after event ``at``. Copies nothing.
 
-        ``epoch`` is for imports. Raises NotFound, AlreadyExists, UsageError.
+        ``epoch`` is for imports. Raises NotFound, AlreadyExists, and UsageError also for an event that a fork
+        inherited from another session.
         """
         parent = self.resolve(name)
         child = Name(parent.session, as_)
@@ -350,10 +378,15 @@ class Journal:
     ) -> Name:
         _not_the_log(child)
         chain = self.chain(parent)
-        before = chain.event(at)
-        origin: dict[str, Any] = {"branch": parent.branch, "seq": at, "hash": before.hash}
+        before, owner = chain.event(at), chain.owner(at)
+        origin: dict[str, Any] = {"branch": owner.branch, "seq": at, "hash": before.hash}
         if kind == "session.fork":
-            origin["session"] = parent.session
+            origin["session"] = before.session
+        elif before.session != child.session:
+            raise UsageError(
+                f"event {at} of {parent} was inherited from session {before.session!r}",
+                hint="Branch that session, or fork.",
+            )
         with self._creating(child):
             draft = Draft(kind, {**data, "from": origin})
             start_branch(chain, at, self.chain(child), draft, epoch)
@@ -378,6 +411,16 @@ class Journal:
         chain = self.chain(self.resolve(name))
         if chain.tail_path.exists():
             Writer(chain).close()
+
+
+def _spellings(folder: Path, name: str, suffix: str) -> set[str]:
+    """The names in ``folder``, without ``suffix``, that are ``name`` in whatever case."""
+    try:
+        found = os.listdir(folder)
+    except FileNotFoundError:
+        return set()
+    wanted = (name + suffix).lower()
+    return {one.removesuffix(suffix) for one in found if one.lower() == wanted}
 
 
 def _unknown(known: Iterator[Event], items: Iterable[tuple[Event, Sequence[FileBlob]]]) -> Iterator[Pending]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitjournal.errors import Fenced, LeaseHeld, disk_errors
+from gitjournal.rules import MAX_NUMBER
 
 
 class Lease:
@@ -25,8 +26,8 @@ class Lease:
         self.path = path
         self._fd = fd
         self._pid = os.getpid()
-        self._inode = os.fstat(fd).st_ino
         self._content = os.pread(fd, 4096, 0)
+        self._seen = _identity(path)
 
     @classmethod
     def acquire(cls, path: Path, what: str) -> Lease:
@@ -45,7 +46,7 @@ class Lease:
                         hint="Wait until it is done, or write to a branch of your own: gj branch.",
                     ) from None
                 # The holder before removes the file when it is done; a lock on a removed file is worth nothing.
-                if _inode(path) == os.fstat(fd).st_ino:
+                if (found := _identity(path)) and found[0] == os.fstat(fd).st_ino:
                     return cls(path, fd)
                 os.close(fd)
 
@@ -53,9 +54,10 @@ class Lease:
     def last_epoch(self) -> int:
         """The epoch of the latest holder that crashed, 0 when the one before left cleanly."""
         try:
-            return int(json.loads(self._content)["epoch"])
-        except (ValueError, KeyError, TypeError):
+            epoch = json.loads(self._content)["epoch"]
+        except (ValueError, KeyError, TypeError, RecursionError):
             return 0
+        return epoch if type(epoch) is int and 0 < epoch < MAX_NUMBER - 1 else 0
 
     def stamp(self, epoch: int) -> None:
         """Write into the file who holds the lease, with which epoch."""
@@ -70,32 +72,35 @@ class Lease:
         with disk_errors(f"write {self.path}"):
             os.pwrite(self._fd, self._content, 0)
             os.ftruncate(self._fd, len(self._content))
+            self._seen = _identity(self.path)
 
     def check(self) -> None:
         """Raise Fenced when this process no longer holds the newest lease of the branch."""
         if os.getpid() != self._pid:
             raise Fenced(f"{self.path.stem} was opened by process {self._pid}; a forked child opens it for itself")
-        if _inode(self.path) != self._inode or os.pread(self._fd, 4096, 0) != self._content:
+        if _identity(self.path) != self._seen:
             raise Fenced(f"{self.path} is no longer this writer's: another one has taken over")
 
     def release(self) -> None:
         """Give the lease back and remove its file."""
-        if os.getpid() == self._pid and _inode(self.path) == self._inode:
+        if os.getpid() == self._pid and _identity(self.path) == self._seen:
             with suppress(OSError):
                 self.path.unlink()
         os.close(self._fd)
 
 
-def _inode(path: Path) -> int | None:
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """What changes when another writer makes the file anew or writes into it: inode, time of the last write, size."""
     try:
-        return os.stat(path).st_ino
+        status = os.stat(path)
     except FileNotFoundError:
         return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _holder(content: bytes) -> str:
     try:
         record = json.loads(content)
         return f"process {record['pid']} on {record['host']} since {record['since']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "another process that has only just begun"

@@ -5,6 +5,7 @@ Floor 5. Reads events only; the derived index of `seqindex` is a hint whose answ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitjournal.chain import branch_origin
@@ -13,8 +14,12 @@ from gitjournal.refs import TRUNK, Name
 
 if TYPE_CHECKING:
     from gitjournal.chain import Chain
+    from gitjournal.event import Event
     from gitjournal.journal import Journal
-    from gitjournal.objects import Event
+
+
+#: Events that are in memory at once when a branch is read backwards.
+_PIECE = 128
 
 
 class Begin(NamedTuple):
@@ -44,10 +49,18 @@ def _declared(chain: Chain) -> Begin:
     hinted = _at(chain, bounds[0]) if bounds else None
     if hinted is not None and (found := _begin(chain, hinted)) and found.after == hinted.seq - 1:
         return found
-    newest = Begin()
-    for event in chain.events():
-        newest = _begin(chain, event) or newest
-    return newest
+    # The newest declaration counts (docs/format.md section 8), and no branch is read further than it reaches.
+    head = chain.head()
+    declared = (_begin(chain, event) for event in backwards(chain, 1, head.seq if head else 0))
+    return next(filter(None, declared), Begin())
+
+
+def backwards(chain: Chain, first: int, last: int) -> Iterator[Event]:
+    """Events ``last`` down to ``first``, read forwards in pieces, so that memory stays bounded."""
+    while last >= first:
+        begin = max(first, last - _PIECE + 1)
+        yield from reversed(list(chain.events(begin - 1, last)))
+        last = begin - 1
 
 
 def _at(chain: Chain, seq: int) -> Event | None:

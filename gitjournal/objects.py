@@ -1,4 +1,4 @@
-"""Events and the git objects that follow from them (docs/format.md sections 2 to 6).
+"""The git objects that follow from events (docs/format.md sections 4 to 6).
 
 Floor 0: bytes in, bytes out. No I/O, no pygit2. The same `Deriver` writes a journal and verifies one.
 Git object ids are 20 raw bytes here; hex only where a person reads them.
@@ -6,456 +6,34 @@ Git object ids are 20 raw bytes here; hex only where a person reads them.
 
 from __future__ import annotations
 
-import calendar
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from hashlib import sha1, sha256
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from gitjournal import canonical
+from gitjournal import (
+    canonical,  # noqa
+    rules,
+)
 from gitjournal.errors import FormatError
+from gitjournal.event import _FRONT, _REST, _REST_AT, Event, Source, _check_header, _session, _why_not  # noqa
 
-VERSION = 1
-MAX_SEQ = 99_999_999
-MAX_EVENT_BYTES = 16 * 1024 * 1024
-MAX_SESSION_BYTES = 200
-MAX_TYPE_BYTES = 64
-MAX_NUMBER = 2**53
-MAX_FILE_BYTES = 1 << 30
-#: Strings of this many UTF-8 bytes or more move to a side file (section 4).
-SIDE_FILE_BYTES = 64 * 1024
+# shim-begin
+from gitjournal.rules import *  # noqa
+from gitjournal.rules import CONTROL as _CONTROL
+from gitjournal.rules import WORDING as _RULES
+from gitjournal.rules import check_files as _check_files
+from gitjournal.rules import check_members, unix_seconds  # noqa
+from gitjournal.rules import check_tags as _check_tags
+from gitjournal.rules import is_time as _is_time
 
-#: Tags that may stand in `data` as the one member of an object (sections 4 and 9).
-FILE_TAG = "$gj:file"
-REF_TAG = "$gj:ref"
-JSON_TAG = "$gj:json"
-B64_TAG = "$gj:b64"
-
-_REQUIRED = frozenset({"v", "session", "seq", "prev", "epoch", "ts", "type", "actor"})
-_PAYLOAD = frozenset({"data", "files", "salt"})
-_KNOWN = _REQUIRED | _PAYLOAD | {"turn", "data_sha256"}
-
-_HASH = re.compile(r"[0-9a-f]{64}")
-_TYPE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*")
-_TS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-_PATTERNS = {
-    "actor": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99}"),
-    "turn": re.compile(r"[A-Za-z0-9_-]{1,64}"),
-    # 16 bytes are 22 characters, and the last one carries only two bits: one spelling for each salt.
-    "salt": re.compile(r"[A-Za-z0-9_-]{21}[AQgw]"),
-    "data_sha256": _HASH,
-}
-_MEDIA_TYPE = re.compile(r"[\x20-\x7e]{1,127}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# shim-end
 
 
 def git_id(kind: bytes, data: bytes) -> bytes:
     """The SHA-1 object id (20 bytes) that git gives to ``data`` as a ``blob``, ``tree`` or ``commit``."""
     return sha1(b"%s %d\x00%s" % (kind, len(data), data)).digest()
-
-
-@lru_cache(maxsize=256)
-def _minute(stamp: str) -> int:
-    """Unix seconds of ``YYYY-MM-DDTHH:MM``. Raises ValueError for a minute that does not exist."""
-    return calendar.timegm(datetime.strptime(stamp, "%Y-%m-%dT%H:%M").timetuple())
-
-
-def unix_seconds(ts: str) -> int:
-    """Whole Unix seconds of an event's ``ts``. Raises ValueError for a moment that does not exist."""
-    seconds = int(ts[17:19])
-    if seconds > 59:
-        raise ValueError(ts)
-    return _minute(ts[:16]) + seconds
-
-
-# Canonical bytes have one order of members, so an event is: actor, its payload's first member, and a rest that holds
-# no other `,"epoch":` - inside a string the quotes would be escaped, and the members that follow hold no such name.
-_FRONT = re.compile(rb'\{"actor":"([A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99})","data(?:":|_sha256":"([0-9a-f]{64})"(?=,"e))')
-_REST_AT = b',"epoch":'
-_REST = re.compile(
-    rb',"epoch":([1-9]\d{0,15})'
-    rb'(,"files":\[.+\])?'
-    rb'(,"prev":(?:null|"([0-9a-f]{64})"))'
-    rb'(,"salt":"[A-Za-z0-9_-]{21}[AQgw]")?'
-    rb',"seq":([1-9]\d{0,7})'
-    rb',"session":"((?:[^"\\]|\\["\\])+)"'
-    rb',"ts":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"'
-    rb'(?:,"turn":"([A-Za-z0-9_-]{1,64})")?'
-    rb',"type":"([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)","v":1\}'
-)
-
-
-class Event:
-    """One immutable event: its canonical bytes and what they say.
-
-    ``raw`` is the stored form, full or withheld. Make one with `parse` (bytes from anywhere), `load` (bytes from a
-    journal) or `build` (members).
-    """
-
-    __slots__ = ("_data", "_front", "_hash", "_resolve", "_rest", "raw", "seq")
-
-    #: The canonical bytes.
-    raw: bytes
-    #: Position along the branch, from 1.
-    seq: int
-    _front: re.Match[bytes]
-    _rest: re.Match[bytes]
-    _resolve: Callable[[Event], Mapping[str, Any]] | None
-    # Set when they are first asked for.
-    _data: Mapping[str, Any]
-    _hash: str
-
-    def __init__(self, raw: bytes, resolve: Callable[[Event], Mapping[str, Any]] | None = None) -> None:
-        """Read canonical bytes that are known to be an event's: those of a journal.
-
-        Checks the form of the header and nothing more; the payload is parsed when it is asked for. ``resolve`` puts
-        side files and foreign JSON in their places in `data`. FormatError when the bytes are not an event.
-        """
-        front = _FRONT.match(raw)
-        rest = _REST.fullmatch(raw, raw.rfind(_REST_AT)) if front else None
-        if front is None or rest is None:
-            raise _why_not(raw)
-        put = object.__setattr__
-        put(self, "raw", raw)
-        put(self, "seq", int(rest[6]))
-        put(self, "_front", front)
-        put(self, "_rest", rest)
-        put(self, "_resolve", resolve)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Event is immutable, cannot set {name}")
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Event:
-        """The event in bytes from anywhere. FormatError with the code of the first rule of section 2 that they break."""
-        event = cls(raw)
-        _check_header(event)
-        if not event.withheld:
-            event._check_payload()
-        return event
-
-    @classmethod
-    def build(cls, members: Mapping[str, Any], text: bytes | None = None) -> Event:
-        """The event made of ``members``; FormatError when they break a rule of section 2.
-
-        ``text`` is what `canonical.dumps` makes of them, if the caller has it.
-        """
-        event = cls(canonical.dumps(members) if text is None else text)
-        # A name that sorts between `data` and `epoch` is taken for a part of the payload by the pattern.
-        if not members.keys() <= _KNOWN or members.keys() >= {"data", "data_sha256"}:
-            raise event._refusal()
-        _check_header(event)
-        if not event.withheld:
-            event._check_parts(members["data"])
-        return event
-
-    def _check_payload(self) -> None:
-        try:
-            # Within a list, so that the payload is at level 2, as it is in the event.
-            values = canonical.loads_canonical(b"[%s]" % self._data_bytes)
-            if self._rest[2]:
-                canonical.loads_canonical(self._rest[2][len(b',"files":') :])
-        except FormatError:
-            raise self._refusal() from None
-        # The pattern says where the payload ends, not that it is one value: `{},{}` is two.
-        if len(values) != 1:
-            raise self._refusal()
-        self._check_parts(values[0])
-        object.__setattr__(self, "_data", values[0])
-
-    def _refusal(self) -> FormatError:
-        error = _why_not(self.raw)
-        return error if error.seq == self.seq else FormatError(error.code, str(error), seq=self.seq)
-
-    def _check_parts(self, data: Any) -> None:
-        if type(data) is not dict:
-            raise FormatError("bad-member", "data is not an object", seq=self.seq, where="/data")
-        if self._rest[2]:
-            _check_files(self.files, self.seq)
-        if b'"$gj:' in self._data_bytes:
-            _check_tags(data, len(self.files), self.seq)
-
-    @property
-    def session(self) -> str:
-        """Id of the session that the event belongs to."""
-        return _session(self._rest[7])
-
-    @property
-    def prev(self) -> str | None:
-        """Event hash of the previous event, 64 hex digits; None at seq 1."""
-        return None if self._rest[4] is None else self._rest[4].decode()
-
-    @property
-    def epoch(self) -> int:
-        """Number of the writer incarnation."""
-        return int(self._rest[1])
-
-    @property
-    def ts(self) -> str:
-        """Wall-clock time as ``YYYY-MM-DDTHH:MM:SS.mmmZ``; for people, never an order."""
-        return self._rest[8].decode()
-
-    @property
-    def type(self) -> str:
-        """For example ``tool.call`` (docs/events.md)."""
-        return self._rest[10].decode()
-
-    @property
-    def actor(self) -> str:
-        """Who acted: ``user``, ``assistant``, ``tool:shell``."""
-        return self._front[1].decode()
-
-    @property
-    def turn(self) -> str | None:
-        """Execution id of the turn, if the writer gave one."""
-        return self._rest[9].decode() if self._rest[9] else None
-
-    @property
-    def withheld(self) -> bool:
-        """True when only the header is here and the payload is not."""
-        return self._front[2] is not None
-
-    @property
-    def _data_bytes(self) -> bytes:
-        return self.raw[self._front.end() : self._rest.start()]
-
-    @property
-    def stored_data(self) -> Mapping[str, Any]:
-        """The payload as it is stored, tags unresolved; empty for a withheld event. FormatError if it is no JSON."""
-        if self.withheld:
-            return {}
-        try:
-            return self._data
-        except AttributeError:
-            data = canonical.loads(self._data_bytes)
-        if type(data) is not dict:
-            raise FormatError("bad-member", "data is not an object", seq=self.seq, where="/data")
-        object.__setattr__(self, "_data", data)
-        return data
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """The payload; empty for a withheld event.
-
-        An event that came from a journal gives the resolved value, side files and foreign JSON in their places.
-        """
-        return self.stored_data if self._resolve is None else self._resolve(self)
-
-    @property
-    def files(self) -> Sequence[Mapping[str, Any]]:
-        """Descriptions of the side files; empty when there are none."""
-        return canonical.loads(self._rest[2][len(b',"files":') :]) if self._rest[2] else ()
-
-    @property
-    def members(self) -> dict[str, Any]:
-        """The stored form as a new dict."""
-        return canonical.loads(self.raw)  # type: ignore[no-any-return]
-
-    @property
-    def hash(self) -> str:
-        """The event hash (section 3), 64 lower-case hex digits: SHA-256 of the canonical header. Computed once."""
-        try:
-            return self._hash
-        except AttributeError:
-            digest = sha256(self.header).hexdigest()
-        object.__setattr__(self, "_hash", digest)
-        return digest
-
-    @property
-    def header(self) -> bytes:
-        """The canonical header: the event with ``data_sha256`` in the place of its payload (section 3)."""
-        if self.withheld:
-            return self.raw
-        rest = self._rest
-        body = b'{"data":%s%s%s}' % (self._data_bytes, rest[2] or b"", rest[5] or b"")
-        return b'{"actor":"%s","data_sha256":"%s","epoch":%s%s%s' % (
-            self._front[1],
-            sha256(body).hexdigest().encode(),
-            rest[1],
-            rest[3],
-            self.raw[rest.start(6) - len(b',"seq":') :],
-        )
-
-    def withhold(self) -> Event:
-        """The same event without its payload: same hash, same place in the chain."""
-        return Event(self.header)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Event) and self.raw == other.raw
-
-    def __hash__(self) -> int:
-        return hash(self.raw)
-
-    def __repr__(self) -> str:
-        return f"<Event {self.session}@{self.seq} {self.type} {self.hash[:12]}>"
-
-
-@lru_cache(maxsize=1024)
-def _session(text: bytes) -> str:
-    """The session id behind its JSON text. Raises FormatError ``bad-member``."""
-    session = str(canonical.loads_canonical(b'"%s"' % text))
-    if len(session.encode()) > MAX_SESSION_BYTES or _CONTROL.search(session):
-        raise FormatError("bad-member", f"session {session!a} {_RULES['session']}", where="/session")
-    return session
-
-
-def _check_header(event: Event) -> None:
-    """What the patterns do not say: sizes, dates, and the rules of seq 1."""
-    if event.withheld and (event._front.end() != event._rest.start() or event._rest[2] or event._rest[5]):
-        raise _why_not(event.raw)
-    _ = event.session
-    seq = event.seq
-    if len(event.raw) > MAX_EVENT_BYTES:
-        size = len(event.raw)
-        raise FormatError("bad-member", f"an event may have {MAX_EVENT_BYTES} bytes, this one has {size}", seq=seq)
-    if (seq == 1) != (event.prev is None):
-        raise FormatError("broken-link", "prev must be null at seq 1 and only there", seq=seq, where="/prev")
-    if event.epoch >= MAX_NUMBER:
-        raise FormatError("bad-json", "a number with |x| >= 2^53", seq=seq, where="/epoch")
-    if len(event.type) > MAX_TYPE_BYTES:
-        raise FormatError("bad-member", f"type {event.type!r} {_RULES['type']}", seq=seq, where="/type")
-    if not _is_time(event.ts):
-        raise FormatError("bad-member", f"ts {event.ts!r} {_RULES['ts']}", seq=seq, where="/ts")
-    if event.withheld and event.type in ("session.branch", "session.fork"):
-        # Their payload is the structure of the journal: without it nobody can tell a branch from a forgery.
-        raise FormatError("bad-fork", f"the payload of {event.type} cannot be withheld", seq=seq)
-    if (seq == 1) != (event.type == "session.start"):
-        raise FormatError("bad-fork", "session.start must stand at seq 1 and only there", seq=seq, where="/type")
-
-
-def _why_not(raw: bytes) -> FormatError:
-    """The rule that bytes break which `Event` cannot read."""
-    if len(raw) > MAX_EVENT_BYTES:
-        return FormatError("bad-member", f"an event may have {MAX_EVENT_BYTES} bytes, this one has {len(raw)}")
-    try:
-        check_members(canonical.loads_canonical(raw))
-    except FormatError as error:
-        return error
-    # The patterns and `check_members` say the same thing twice; a test compares them.
-    return FormatError("bad-member", "the event is not in the form of section 2")
-
-
-_RULES = {
-    "session": "is not 1 to 200 bytes of UTF-8 without control characters",
-    "prev": "is neither null nor 64 lower-case hex digits",
-    "epoch": "is not an integer of 1 or more",
-    "ts": "is not a UTC time YYYY-MM-DDTHH:MM:SS.mmmZ",
-    "type": "is not a dotted lower-case name of at most 64 bytes",
-    "actor": "is not 1 to 100 of A-Z a-z 0-9 . _ : @ / + -, letter or digit first",
-    "turn": "is not 1 to 64 of A-Z a-z 0-9 _ -",
-    "salt": "is not 16 bytes as 22 characters of base64url",
-    "data_sha256": "is not 64 lower-case hex digits",
-}
-
-
-def check_members(members: Any) -> None:
-    """Check one event, alone, against section 2, member by member. FormatError names the code, rule and place.
-
-    Slow and plain: it says why `Event` refuses bytes, and is what the fast patterns are tested against.
-    """
-    if type(members) is not dict:
-        raise FormatError("bad-json", "an event is a JSON object")
-    version = members.get("v")
-    if type(version) is not int or version != VERSION:
-        raise FormatError("bad-version", f"version {version!r} is not 1, the one known here", where="/v")
-    keys = members.keys()
-    if not keys >= _REQUIRED:
-        raise FormatError("bad-member", f"member {min(_REQUIRED - keys)!r} is missing")
-    if not keys <= _KNOWN:
-        raise FormatError("bad-member", f"member {min(keys - _KNOWN)!r} is not one that version 1 allows")
-    seq = members["seq"]
-    if type(seq) is not int or not 1 <= seq <= MAX_SEQ:
-        raise FormatError("bad-seq", f"seq {seq!r} is not an integer from 1 to {MAX_SEQ}", where="/seq")
-    for name in _RULES.keys() & keys:
-        if not _holds(name, members[name]):
-            code = "bad-epoch" if name == "epoch" else "bad-member"
-            raise FormatError(code, f"{name} {members[name]!r} {_RULES[name]}", seq=seq, where=f"/{name}")
-    if "data_sha256" in members:
-        if not keys.isdisjoint(_PAYLOAD):
-            raise FormatError("bad-member", "a withheld event has no data, files or salt", seq=seq)
-    elif type(members.get("data")) is not dict:
-        raise FormatError("bad-member", "data is not an object", seq=seq, where="/data")
-    if "files" in members:
-        _check_files(members["files"], seq)
-
-
-def _holds(name: str, value: Any) -> bool:
-    if name == "prev":
-        return value is None or _match(_HASH, value)
-    if name == "epoch":
-        return type(value) is int and value >= 1
-    if name == "session":
-        return type(value) is str and 1 <= len(value.encode()) <= MAX_SESSION_BYTES and not _CONTROL.search(value)
-    if name == "type":
-        return _match(_TYPE, value) and len(value) <= MAX_TYPE_BYTES
-    if name == "ts":
-        return _match(_TS, value) and _is_time(value)
-    return _match(_PATTERNS[name], value)
-
-
-def _match(pattern: re.Pattern[str], value: object) -> bool:
-    return type(value) is str and pattern.fullmatch(value) is not None
-
-
-def _is_time(ts: str) -> bool:
-    try:
-        return unix_seconds(ts) >= 0
-    except ValueError:
-        return False
-
-
-def _check_files(files: object, seq: int) -> None:
-    if type(files) is not list or not files:
-        raise FormatError("bad-member", "files is not a list of at least one side file", seq=seq, where="/files")
-    for number, entry in enumerate(files):
-        good = (
-            type(entry) is dict
-            and {"sha256", "size", "media_type"} <= entry.keys() <= {"sha256", "size", "media_type", "name"}
-            and _match(_HASH, entry["sha256"])
-            and type(entry["size"]) is int
-            and entry["size"] >= 0
-            and _match(_MEDIA_TYPE, entry["media_type"])
-            and _is_file_name(entry.get("name", "raw"))
-        )
-        if not good:
-            rule = "a side file is {sha256, size, media_type, name?}"
-            raise FormatError("bad-member", rule, seq=seq, where=f"/files/{number}")
-
-
-def _is_file_name(name: object) -> bool:
-    return type(name) is str and 1 <= len(name.encode()) <= 255 and not _CONTROL.search(name)
-
-
-def _check_tags(data: Mapping[str, Any], count: int, seq: int) -> None:
-    """Every member name that begins with ``$gj:`` is one of our tags, alone in its object and well formed."""
-    todo: list[Any] = [data]
-    while todo:
-        node = todo.pop()
-        if type(node) is list or type(node) is tuple:
-            todo.extend(node)
-        elif type(node) is dict:
-            for name in node:
-                if name.startswith("$gj:") and not (len(node) == 1 and _is_tag(name, node[name], count)):
-                    raise FormatError("bad-member", f"member {name!r} is not a well-formed $gj: tag", seq=seq)
-            todo.extend(node.values())
-
-
-def _is_tag(name: str, value: Any, count: int) -> bool:
-    if name == FILE_TAG:
-        return type(value) is int and 1 <= value <= count
-    if name == REF_TAG:
-        return (
-            type(value) is list
-            and len(value) == 2
-            and type(value[0]) is int
-            and 1 <= value[0] <= count
-            and type(value[1]) is str
-            and (value[1] == "" or value[1].startswith("/"))
-        )
-    return name in (JSON_TAG, B64_TAG) and type(value) is str
 
 
 class FileBlob(NamedTuple):
@@ -468,8 +46,8 @@ class FileBlob(NamedTuple):
 
 def side_file(data: bytes, media_type: str, name: str | None = None) -> FileBlob:
     """Describe ``data`` as a side file (section 4). FormatError ``bad-file`` when it is larger than 1 GiB."""
-    if len(data) > MAX_FILE_BYTES:
-        raise FormatError("bad-file", f"a side file may have {MAX_FILE_BYTES} bytes, this one has {len(data)}")
+    if len(data) > rules.MAX_FILE_BYTES:
+        raise FormatError("bad-file", f"a side file may have {rules.MAX_FILE_BYTES} bytes, this one has {len(data)}")
     entry: dict[str, Any] = {"sha256": sha256(data).hexdigest(), "size": len(data), "media_type": media_type}
     if name is not None:
         entry["name"] = name
@@ -530,7 +108,7 @@ def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
         if suffix == b"json":
             yield int(stem), oid, [files[number] for number in sorted(files)]
             files = {}
-        elif suffix.isdigit():
+        elif suffix.isdigit() and len(suffix) < 10:
             files[int(suffix)] = oid
         else:
             raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
@@ -586,7 +164,7 @@ def parse_commit(raw: bytes) -> Commit | None:
         session = match["session"].decode()
     except UnicodeDecodeError:
         return None
-    if _CONTROL.search(session) or len(match["session"]) > MAX_SESSION_BYTES or len(match["type"]) > MAX_TYPE_BYTES:
+    if rules.CONTROL.search(session) or len(match["session"]) > rules.MAX_SESSION_BYTES or len(match["type"]) > rules.MAX_TYPE_BYTES:
         return None
     return Commit(
         tree=bytes.fromhex(match["tree"].decode()),
@@ -678,7 +256,7 @@ class Deriver:
         middle_id = git_id(b"tree", middle)
         root = b"%s40000 %s\x00%s" % (self._root, root_entry(seq), middle_id)
         root_id = self._tree = git_id(b"tree", root)
-        self.time = max(self.time, unix_seconds(event.ts))
+        self.time = max(self.time, rules.unix_seconds(event.ts))
         commit = commit_bytes(event, root_id, self.head, self.time)
         self._before, self.head = self.head, git_id(b"commit", commit)
         self.seq = seq

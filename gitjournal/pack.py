@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from hashlib import sha1
-from pathlib import Path
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from hashlib import sha1
+from itertools import accumulate
+from operator import itemgetter
+from pathlib import Path
 from typing import IO
 
 from isal import isal_zlib
 
-from gitjournal.errors import StorageError
+from gitjournal.errors import disk_errors
 
 #: Object types as a pack numbers them.
 COMMIT, TREE, BLOB = 1, 2, 3
@@ -56,13 +60,14 @@ def write(folder: Path, objects: Sequence[PackObject], *, keep: str | None = Non
     nothing but a ``tmp_*`` file (which git cleans up) can be left behind.
     """
 
-    def fill(out: Out) -> None:
+    def fill(out: Out) -> Iterable[Entry]:
         bases: dict[bytes, tuple[bytes, int]] = {}
         for kind, oid, data in objects:
             if kind == TREE:
                 _add_tree(out, oid, data, bases)
             else:
                 out.add(oid, _entry_header(kind, len(data)) + _deflate(data))
+        return sorted(out.entries, key=itemgetter(0))
 
     return publish(folder, len(objects), fill, keep, sync)
 
@@ -215,75 +220,72 @@ def _copy_from_start(size: int) -> bytes:
     return bytes([0x80 | flags, *(part for part in parts if part)])
 
 
-def _index(entries: Sequence[Entry], checksum: bytes) -> bytes:
-    """A version 2 index. ``entries`` in any order, ids distinct."""
-    ordered = sorted(entries)
+def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
+    """A version 2 index of ``entries``, which come in id order."""
+    ids, crcs, offsets, large = bytearray(), array("I"), array("I"), array("Q")
     counts = [0] * 256
-    for oid, _, _ in ordered:
+    for oid, crc, offset in entries:
+        ids += oid
+        crcs.append(crc)
+        if offset > _MAX_SMALL_OFFSET:
+            large.append(offset)
+            offset = 0x80000000 | (len(large) - 1)
+        offsets.append(offset)
         counts[oid[0]] += 1
-    total = 0
-    fanout = []
-    for count in counts:
-        total += count
-        fanout.append(total)
-    offsets = [offset for _, _, offset in ordered]
-    large = [offset for offset in offsets if offset > _MAX_SMALL_OFFSET]
-    if large:
-        place = iter(range(len(large)))
-        offsets = [o if o <= _MAX_SMALL_OFFSET else 0x80000000 | next(place) for o in offsets]
-    content = b"".join(
-        [
-            b"\xfftOc\x00\x00\x00\x02",
-            struct.pack(">256I", *fanout),
-            b"".join([oid for oid, _, _ in ordered]),
-            struct.pack(f">{total}I", *[crc for _, crc, _ in ordered]),
-            struct.pack(f">{total}I", *offsets),
-            struct.pack(f">{len(large)}Q", *large),
-            checksum,
-        ]
-    )
+    if sys.byteorder == "little":
+        for column in (crcs, offsets, large):
+            column.byteswap()
+    fanout = struct.pack(">256I", *accumulate(counts))
+    content = b"".join([b"\xfftOc\x00\x00\x00\x02", fanout, ids, crcs, offsets, large, checksum])
     return content + sha1(content).digest()
 
 
-def publish(folder: Path, count: int, fill: Callable[[Out], None], keep: str | None, sync: bool) -> Path:
+def publish(
+    folder: Path, count: int, fill: Callable[[Out], Iterable[Entry]], keep: str | None, sync: bool
+) -> Path:
     """Write temporary files, sync, then give them their names: ``.keep``, ``.pack``, last the ``.idx``.
 
-    Crashing before the ``.idx`` is named leaves files that no git reads; after it, a complete pack.
+    ``fill`` writes the entries and returns the index lines in id order. Crashing before the ``.idx`` is named leaves
+    files that no git reads; after it, a complete pack.
     """
-    temporary: list[str] = []
+    temporary: list[Path] = []
     try:
-        pack_fd, pack_tmp = tempfile.mkstemp(prefix="tmp_pack_", dir=folder)
-        temporary.append(pack_tmp)
-        with os.fdopen(pack_fd, "wb", buffering=1 << 20) as file:
-            out = Out(file, count)
-            fill(out)
-            checksum = out.finish()
-            _settle(file, sync)
-        idx_fd, idx_tmp = tempfile.mkstemp(prefix="tmp_idx_", dir=folder)
-        temporary.append(idx_tmp)
-        with os.fdopen(idx_fd, "wb") as file:
-            file.write(_index(out.entries, checksum))
-            _settle(file, sync)
-        stem = folder / f"pack-{checksum.hex()}"
-        if keep is not None:
-            stem.with_suffix(".keep").write_text(keep, encoding="utf-8")
-        os.rename(pack_tmp, stem.with_suffix(".pack"))
-        os.rename(idx_tmp, stem.with_suffix(".idx"))
-        if sync:
-            sync_folder(folder)
-        return stem.with_suffix(".pack")
-    except OSError as error:
-        for name in temporary:
+        with disk_errors(f"write a pack in {folder}"):
+            with _temporary(folder, "tmp_pack_", temporary, sync) as file:
+                out = Out(file, count)
+                entries = fill(out)
+                checksum = out.finish()
+            with _temporary(folder, "tmp_idx_", temporary, sync) as file:
+                file.write(_index(entries, checksum))
+            stem = folder / f"pack-{checksum.hex()}"
+            if not stem.with_suffix(".idx").exists():
+                # Until the index has its name no reader finds the rest, and it may be taken away again.
+                temporary += [stem.with_suffix(".pack"), stem.with_suffix(".keep")]
+            if keep is not None:
+                stem.with_suffix(".keep").write_text(keep, encoding="utf-8")
+            temporary[0].rename(stem.with_suffix(".pack"))
+            temporary[1].rename(stem.with_suffix(".idx"))
+            temporary.clear()
+            if sync:
+                sync_folder(folder)
+            return stem.with_suffix(".pack")
+    finally:
+        for path in temporary:
             with suppress(OSError):
-                os.unlink(name)
-        raise StorageError(f"cannot write a pack in {folder}: {error.strerror or error}") from error
+                path.unlink()
 
 
-def _settle(file: IO[bytes], sync: bool) -> None:
-    file.flush()
-    os.fchmod(file.fileno(), 0o444)
-    if sync:
-        os.fsync(file.fileno())
+@contextmanager
+def _temporary(folder: Path, prefix: str, made: list[Path], sync: bool) -> Iterator[IO[bytes]]:
+    """A new read-only file, on disk when the block ends; its path is added to ``made``."""
+    fd, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+    made.append(Path(name))
+    with os.fdopen(fd, "wb", buffering=_HOLD) as file:
+        yield file
+        file.flush()
+        os.fchmod(fd, 0o444)
+        if sync:
+            os.fsync(fd)
 
 
 def sync_folder(folder: Path) -> None:

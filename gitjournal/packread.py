@@ -1,4 +1,4 @@
-"""Read objects out of git packs, whole or as one delta; leave deeper chains to libgit2.
+"""Read objects out of git packs.
 
 Floor 1. Packs are read in windows with ``pread``, so memory stays bounded and a pack that a fold or ``git gc`` has
 deleted meanwhile stays readable. Nothing here trusts an index: `store.Store.read` hashes what comes back.
@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from hashlib import sha1
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -18,13 +19,16 @@ from typing import TypeVar
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from gitjournal.objects import MAX_FILE_BYTES
 from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry
+from gitjournal.rules import MAX_FILE_BYTES
 
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
 _WINDOW = 128 * 1024
 _MOST_WINDOWS = 8
 _MOST_BASES = 8
+_LARGEST_BASE = 1 << 20
+# The most that git makes (pack.depth is at most this).
+_MOST_DELTAS = 4095
 _HEAD = 32
 _WORD = struct.Struct(">I").unpack_from
 # zlib's header, then a last block that is stored: how `pack` writes what is too short to deflate.
@@ -49,10 +53,6 @@ def _remember(cache: dict[int, _T], key: int, value: _T, most: int) -> None:
 
 class BadPack(Exception):
     """The pack or its index is not what the format says; `store` turns it into a VerificationError."""
-
-
-class Deep(Exception):
-    """A delta against a delta: not for this reader."""
 
 
 class Pack:
@@ -85,7 +85,9 @@ class Pack:
         return fanout
 
     def __del__(self) -> None:
-        self._file.close()
+        # Not there when the pack could not be opened.
+        if hasattr(self, "_file"):
+            self._file.close()
 
     def offset(self, oid: bytes) -> int | None:
         """Where the object lies in the pack, or None."""
@@ -119,13 +121,13 @@ class Pack:
             (offset,) = struct.unpack_from(">Q", self._idx, at)
         return offset
 
-    def entries(self) -> list[Entry]:
-        """The whole index, in id order."""
-        count = self.count
-        ids = self._idx[_IDS : _IDS + 20 * count]
-        crcs = struct.unpack_from(f">{count}I", self._idx, _IDS + 20 * count)
-        offsets = [self._offset_at(place) for place in range(count)]
-        return [(ids[20 * i : 20 * i + 20], crcs[i], offsets[i]) for i in range(count)]
+    def entries(self) -> Iterator[Entry]:
+        """The index line by line, in id order."""
+        table = memoryview(self._idx)
+        ids = struct.iter_unpack("20s", table[_IDS : _IDS + 20 * self.count])
+        crcs = struct.iter_unpack(">I", table[_IDS + 20 * self.count : self._offsets])
+        for place, ((oid,), (crc,)) in enumerate(zip(ids, crcs, strict=True)):
+            yield oid, crc, self._offset_at(place)
 
     def pieces(self, size: int, *, header: bool = False) -> Iterator[bytes]:
         """The pack's entries (with ``header`` from its first byte) as they lie there, ``size`` bytes at a time."""
@@ -135,38 +137,50 @@ class Pack:
             at += len(piece)
             yield piece
 
+    def is_consistent(self) -> bool:
+        """Whether the index is undamaged, is this pack's, and names as many objects as the pack has."""
+        idx = self._idx
+        count = int.from_bytes(os.pread(self._fd, 4, 8), "big")
+        return count == self.count and idx[-40:-20] == self.checksum() and sha1(idx[:-20]).digest() == idx[-20:]
+
     def checksum(self) -> bytes:
         """The SHA-1 that the pack ends with."""
         return os.pread(self._fd, TRAILER_BYTES, self.size - TRAILER_BYTES)
 
     def read_at(self, offset: int) -> tuple[bytes, bytes]:
-        """(kind, content) of the entry at ``offset``. Raises BadPack, Deep."""
-        kind, size, at, piece = self._head(offset)
-        if kind in _KINDS:
-            return _KINDS[kind], self._inflate(piece, at, offset, size)
+        """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
+        deltas: list[tuple[int, int, int]] = []
+        base = self._bases.get(offset)
+        while base is None:
+            kind, size, at, piece = self._head(offset)
+            if kind in _KINDS:
+                base = _KINDS[kind], self._inflate(piece, at, offset, size)
+                break
+            # A circle of deltas has no end.
+            if len(deltas) == _MOST_DELTAS:
+                raise BadPack(f"{self.path.name}: more than {_MOST_DELTAS} deltas upon each other at {offset}")
+            below, at = self._base_of(kind, offset, at, piece)
+            deltas.append((offset, at, size))
+            offset = below
+            base = self._bases.get(offset)
+        for at_offset, at, size in reversed(deltas):
+            if len(base[1]) <= _LARGEST_BASE:
+                _remember(self._bases, offset, base, _MOST_BASES)
+            delta = self._inflate(self._view(at_offset, _HEAD), at, at_offset, size)
+            base, offset = (base[0], apply_delta(base[1], delta)), at_offset
+        return base
+
+    def _base_of(self, kind: int, offset: int, at: int, piece: memoryview) -> tuple[int, int]:
+        """(offset of the base of a delta, where the delta's stream begins in the piece)."""
         if kind == OFS_DELTA:
             distance, at = _read_distance(piece, at)
-            base_offset = offset - distance
-        elif kind == REF_DELTA:
+            return offset - distance, at
+        if kind == REF_DELTA:
             found = self.offset(bytes(piece[at : at + 20]))
             if found is None:
                 raise BadPack(f"{self.path.name}: the base of a delta is not in the pack")
-            base_offset, at = found, at + 20
-        else:
-            raise BadPack(f"{self.path.name}: object type {kind} at {offset}")
-        delta = self._inflate(piece, at, offset, size)
-        base_kind, base = self._read_base(base_offset)
-        return base_kind, apply_delta(base, delta)
-
-    def _read_base(self, offset: int) -> tuple[bytes, bytes]:
-        base = self._bases.get(offset)
-        if base is None:
-            kind, size, at, piece = self._head(offset)
-            if kind not in _KINDS:
-                raise Deep
-            base = _KINDS[kind], self._inflate(piece, at, offset, size)
-            _remember(self._bases, offset, base, _MOST_BASES)
-        return base
+            return found, at + 20
+        raise BadPack(f"{self.path.name}: object type {kind} at {offset}")
 
     def _head(self, offset: int) -> tuple[int, int, int, memoryview]:
         """(type, size, where the rest begins in the piece, the piece of the window that starts at ``offset``)."""
@@ -197,25 +211,28 @@ class Pack:
             _remember(self._windows, number, window, _MOST_WINDOWS)
         return memoryview(window)[start:]
 
-    def _inflate(self, piece: memoryview, at: int, offset: int, size: int) -> bytes:
-        if size < _SHORT and piece[at : at + 3] == _STORED:
+    def _inflate(self, piece: memoryview, at: int, offset: int, size: int, need: int = 0) -> bytes:
+        if size < _SHORT and piece[at : at + 7] == _STORED + bytes((size, 0, size ^ 0xFF, 0xFF)):
             content = bytes(piece[at + _STORED_HEAD : at + _STORED_HEAD + size])
             end = at + _STORED_HEAD + size
-            if piece[at + 3] == size and piece[end : end + 4] == zlib.adler32(content).to_bytes(4, "big"):
+            if piece[end : end + 4] == zlib.adler32(content).to_bytes(4, "big"):
                 return content
-        # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst.
-        need = at + size + (size >> 11) + 64
+        # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst, if it is asked once.
+        need = need or at + size + (size >> 11) + 64
         if len(piece) < need:
             piece = self._view(offset, need)
         inflater = isal_zlib.decompressobj()
         try:
             content = inflater.decompress(piece[at:need], size + 1)
+            if len(content) == size and not inflater.eof:
+                content += inflater.decompress(inflater.unconsumed_tail, 1)
         except IsalError as error:  # type: ignore[misc]  # its stub does not say that it is an exception
             raise BadPack(f"{self.path.name}: object at {offset} does not inflate") from error
+        if len(content) <= size and not inflater.eof and offset + need < self.size:
+            # Deflated piece by piece, perhaps, with an empty block after each.
+            return self._inflate(piece, at, offset, size, 16 * need)
         if len(content) != size or not inflater.eof:
-            content += inflater.decompress(inflater.unconsumed_tail, 1) if len(content) == size else b""
-            if len(content) != size or not inflater.eof:
-                raise BadPack(f"{self.path.name}: object at {offset} is not {size} bytes long")
+            raise BadPack(f"{self.path.name}: object at {offset} is not {size} bytes long")
         return content
 
 
@@ -224,6 +241,8 @@ def _read_distance(piece: memoryview, at: int) -> tuple[int, int]:
     at += 1
     distance = byte & 0x7F
     while byte & 0x80:
+        if distance >> 50:
+            raise BadPack("the base of a delta is nowhere")
         byte = piece[at]
         at += 1
         distance = ((distance + 1) << 7) | (byte & 0x7F)
@@ -237,7 +256,7 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
         target, at = _read_varint(delta, at)
         if source != len(base) or target > MAX_OBJECT:
             raise BadPack("delta is for another base")
-        out = _run_delta(base, delta, at)
+        out = _run_delta(base, delta, at, target)
     except IndexError as error:
         raise BadPack("delta is cut") from error
     if len(out) != target:
@@ -245,34 +264,45 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     return out
 
 
-def _run_delta(base: bytes, delta: bytes, at: int) -> bytes:
+def _run_delta(base: bytes, delta: bytes, at: int, target: int) -> bytes:
     parts = []
     end = len(delta)
+    made = 0
     while at < end:
         op = delta[at]
-        at += 1
         if op & 0x80:
-            offset = size = 0
-            for bit in range(4):
-                if op & (1 << bit):
-                    offset |= delta[at] << (8 * bit)
-                    at += 1
-            for bit in range(3):
-                if op & (0x10 << bit):
-                    size |= delta[at] << (8 * bit)
-                    at += 1
-            size = size or 0x10000
+            offset, size, at = _read_copy(delta, at)
             if offset + size > len(base):
                 raise BadPack("delta copies from outside its base")
             parts.append(base[offset : offset + size])
         elif op:
-            if at + op > end:
+            size = op
+            if at + size >= end:
                 raise BadPack("delta is cut")
-            parts.append(delta[at : at + op])
-            at += op
+            parts.append(delta[at + 1 : at + 1 + size])
+            at += 1 + size
         else:
             raise BadPack("delta has a reserved instruction")
+        made += size
+        if made > target:  # at once: four bytes of delta can copy 16 MiB
+            raise BadPack("delta makes more than it says")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _read_copy(delta: bytes, at: int) -> tuple[int, int, int]:
+    """(offset, size, where the next instruction is) of the copy instruction at ``at``."""
+    op = delta[at]
+    at += 1
+    offset = size = 0
+    for bit in range(4):
+        if op & (1 << bit):
+            offset |= delta[at] << (8 * bit)
+            at += 1
+    for bit in range(3):
+        if op & (0x10 << bit):
+            size |= delta[at] << (8 * bit)
+            at += 1
+    return offset, size or 0x10000, at
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -284,6 +314,8 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if not byte & 0x80:
             return number, at
+        if shift > 60:
+            raise BadPack("a size in a delta does not end")
 
 
 class Packs:
@@ -295,7 +327,7 @@ class Packs:
         self._order: list[Pack] = []
 
     def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
-        """(kind, content) from whichever pack has the object; None when none has. Raises BadPack, Deep."""
+        """(kind, content) from whichever pack has the object; None when none has. Raises BadPack."""
         found = self._locate(oid)
         return None if found is None else found[0].read_at(found[1])
 
@@ -329,7 +361,7 @@ class Packs:
             try:
                 packs[name] = Pack((self.folder / name).with_suffix(".pack"))
             except (OSError, BadPack):
-                # Deleted since the listing, or damaged: libgit2 gets its chance, and the verdict is the hash's.
+                # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
                 continue
         changed = packs.keys() != self._packs.keys()
         self._packs, self._order = packs, list(packs.values())

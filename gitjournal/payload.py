@@ -15,7 +15,8 @@ from typing import Any
 
 from gitjournal.errors import FormatError, NotFound
 from gitjournal.foreign import lenient, wrap, wrap_value
-from gitjournal.objects import B64_TAG, FILE_TAG, JSON_TAG, REF_TAG, SIDE_FILE_BYTES, FileBlob, side_file
+from gitjournal.objects import FileBlob, side_file
+from gitjournal.rules import B64_TAG, FILE_TAG, JSON_TAG, REF_TAG, SIDE_FILE_BYTES
 
 __all__ = ["TEXT", "extract", "lenient", "refer", "resolve", "wrap", "wrap_value", "wrappers"]
 

@@ -23,6 +23,7 @@ MAX_ID_BYTES = 200
 # A path component is at most 255 bytes on common file systems; ".jsonl" and ".lock" are appended to it.
 MAX_ENCODED = 240
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]")
+_ITSELF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _POSITION = re.compile(r"(?s)(.*)@([0-9]{1,8})")
 
@@ -62,6 +63,8 @@ def check_id(text: str, what: str = "session id") -> str:
 
 def encode(text: str) -> str:
     """Percent-encode an id as one component of a ref name. Round trip: ``decode(encode(x)) == x``."""
+    if _ITSELF.fullmatch(text):
+        return text
     raw = text.encode("utf-8")
     out = [chr(b) if _PLAIN.match(bytes([b])) else f"%{b:02X}" for b in raw]
     for i, byte in enumerate(raw):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gitjournal.errors import JournalError
 
 if TYPE_CHECKING:
-    from gitjournal.objects import Event
+    from gitjournal.event import Event
 
 # C0 and C1 controls, line separators, marks that turn the direction of text, and lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -26,6 +26,8 @@ _RULE = re.compile(r"([-=_*#.~─═])\1{5,}")
 _LOOK = 600
 #: Without a terminal's width to keep to, a gist has at most this many columns.
 _UNBOUNDED = 200
+#: A row of a log leaves out its tokens when its gist would get fewer columns than these.
+_LEAST = 20
 _DEEPEST = 40
 _TELLING = frozenset({"command", "cmd", "file_path", "path", "pattern", "query", "url"})
 
@@ -65,13 +67,15 @@ def _columns(char: str) -> int:
 
 def clip(text: str, width: int) -> str:
     """The beginning of ``text``, at most ``width`` columns, with an ellipsis when something is left out."""
-    if columns(text) <= width:
-        return text
-    used = 0
+    if text.isascii():
+        return text if len(text) <= width else text[: max(0, width - 1)] + "…"[:width]
+    used = fits = 0
     for at, char in enumerate(text):
         used += _columns(char)
-        if used > width - 1:
-            return text[:at] + "…" if width > 0 else ""
+        if used <= width - 1:
+            fits = at + 1
+        if used > width:
+            return text[:fits] + "…"[:width]
     return text
 
 
@@ -256,13 +260,13 @@ _GISTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def tokens(event: Event) -> str:
-    """``15.3k in, 41 out``, or nothing when the event has no usage."""
+    """``15.3k→41``, input to output, or nothing when the event has no usage."""
     usage = None if event.withheld else (read_data(event) or {}).get("usage")
     if not isinstance(usage, dict):
         return ""
-    named = (("gen_ai.usage.input_tokens", "in"), ("gen_ai.usage.output_tokens", "out"))
-    counts = [(usage.get(name), word) for name, word in named]
-    return ", ".join(f"{short_number(n)} {word}" for n, word in counts if type(n) is int and n > 0)
+    counts = [usage.get(f"gen_ai.usage.{way}_tokens") for way in ("input", "output")]
+    shown = [short_number(n) if type(n) is int and n >= 0 else "?" for n in counts]
+    return "" if shown == ["?", "?"] else "→".join(shown)
 
 
 class Layout(NamedTuple):
@@ -280,9 +284,12 @@ class Layout(NamedTuple):
         if self.width is not None and self.width < 120:
             stamp = stamp[5:]
         actor = f"{clip(event.actor, 16):<9}"
-        used = tokens(event)
-        head = columns(f"{lanes}{seq} 1234567 {stamp} {actor} {event.type:<14}  {label}") + bool(label)
-        room = _UNBOUNDED if self.width is None else max(20, self.width - head - (len(used) + 3 if used else 0))
+        used = f"  ({spent})" if (spent := tokens(event)) else ""
+        room = _UNBOUNDED
+        if self.width is not None:
+            head = columns(f"{lanes}{seq} 1234567 {stamp} {actor} {event.type:<14}  {label}") + bool(label)
+            used = used if self.width - head - len(used) >= _LEAST else ""
+            room = max(_LEAST // 2, self.width - head - len(used))
         fields = (
             paint(seq, "bold"),
             paint(event.hash[:7], "yellow"),
@@ -292,7 +299,7 @@ class Layout(NamedTuple):
         )
         said = paint(f"{label} ", "bold", "green") if label else ""
         said += paint(clip(gist(event), room), *(("red",) if event.type == "error" else ()))
-        return f"{lanes}{' '.join(fields)}  {said}{paint(f'  ({used})', 'dim') if used else ''}".rstrip()
+        return f"{lanes}{' '.join(fields)}  {said}{paint(used, 'dim')}".rstrip()
 
 
 def _actor_style(actor: str) -> tuple[str, ...]:

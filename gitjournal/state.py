@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from gitjournal.errors import FormatError, UsageError
+from gitjournal.event import Event
 from gitjournal.foreign import wrap_value
-from gitjournal.objects import Event
 from gitjournal.refs import TRUNK
 
 #: Token counters, by their OpenTelemetry names. Input includes cache, output includes reasoning.
@@ -106,7 +106,7 @@ class StateBuilder:
     said, so that memory does not grow with the text of a session. Everything else is the same.
     """
 
-    __slots__ = ("_faults", "_full", "_last", "_open", "_responses", "_state")
+    __slots__ = ("_aside", "_faults", "_full", "_last", "_open", "_responses", "_state")
 
     def __init__(self, *, history: bool = True) -> None:
         self._full = history
@@ -116,6 +116,8 @@ class StateBuilder:
         # Counters by provider response id: lines of one response repeat its usage, often with growing output.
         self._responses: dict[str, tuple[int, ...]] = {}
         self._faults: set[str] = set()
+        # Whether the event is talk of a sub-agent that a source wrote into its parent's session.
+        self._aside = False
 
     def push(self, event: Event) -> None:
         """Take the next event. FormatError ``bad-seq`` when its seq does not follow the one before."""
@@ -146,11 +148,10 @@ class StateBuilder:
         kind = event.type
         handler = _HANDLERS.get(kind)
         if handler is not None:
-            # A fork begins a session even if its payload is withheld: `session` is in the header.
-            if kind == "session.fork":
-                self._state.branch = TRUNK
             if not event.withheld:
-                handler(self, event, self._data(event))
+                data = self._data(event)
+                self._aside = data.get("sidechain") is True
+                handler(self, event, data)
         elif kind == "native":
             self._state.native += 1
         elif kind not in _PASSIVE:
@@ -165,7 +166,7 @@ class StateBuilder:
 
     def _on_message(self, event: Event, data: Data) -> None:
         role = self._text(data, "role", required=True) or "unknown"
-        if role == "user":
+        if role == "user" and not self._aside:
             self._state.turns["user"] += 1
         self._enter(event, role, self._spoken(event, data, required=True))
 
@@ -211,6 +212,7 @@ class StateBuilder:
         self._branch_point(event, data)
 
     def _on_fork(self, event: Event, data: Data) -> None:
+        self._state.branch = TRUNK
         self._state.forked_from = self._branch_point(event, data)
 
     # --- what handlers share ---------------------------------------------------------------------
@@ -220,7 +222,9 @@ class StateBuilder:
         if parts and self._full:
             entry = _entry(event, role, parts)
             self._state.history.append(entry)
-            self._state.context.append(entry)
+            # What a sub-agent and its model said to each other, the model of this session never saw.
+            if not self._aside:
+                self._state.context.append(entry)
 
     def _compact(self, event: Event, first: int, last: int, keep: int, summary: list[Any]) -> None:
         """Put the summary in the place of what lies in first..last, but keep the last ``keep`` entries."""

@@ -7,23 +7,34 @@ for parents or histories, so replace refs, grafts, shallow files and commit-grap
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from zlib import error as zlib_error
 
 import pygit2
 
-from gitjournal import pack, refs, tiers
-from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
+from gitjournal import loose, pack, refs, tiers
+from gitjournal.errors import (
+    ConflictError,
+    JournalError,
+    NotAJournal,
+    RefLocked,
+    StorageError,
+    UsageError,
+    VerificationError,
+    disk_errors,
+)
+from gitjournal.loose import BadLoose
 from gitjournal.objects import git_id
-from gitjournal.packread import BadPack, Deep, Packs
+from gitjournal.packread import BadPack, Packs
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
-_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+_MOST_RECENT = 64
+_LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")
 
 
 class ObjectReader(Protocol):
@@ -51,23 +62,25 @@ class Store:
         self.prefix = prefix
         self.pack_folder = path / "objects" / "pack"
         self._packs = Packs(self.pack_folder)
+        self._borrowed = [Packs(folder / "pack") for folder in loose.alternates(path / "objects")]
+        self._packed: tuple[tuple[int, int, int], bytes] = ((0, 0, 0), b"")
+        # Content by id, as it was when its hash was checked.
+        self._recent: dict[bytes, bytes] = {}
         self._local = threading.local()
         check_kind(path)
-        # libgit2 syncs refs only when asked, and the switch is one for the whole process. Without it a power
-        # cut after a flush could leave an empty ref although the tail has been cleared.
-        pygit2.settings.enable_fsync_gitdir(True)
-        _ = self._repo
 
     @property
     def _repo(self) -> Any:
-        """This thread's handle: libgit2 handles may not be used by two threads at once."""
-        repo = getattr(self._local, "repo", None)
-        if repo is None:
+        """This thread's repository, for moving refs."""
+        if not hasattr(self._local, "repo"):
+            # libgit2 syncs refs only when asked, and the switch is one for the whole process. Without it a power
+            # cut after a flush could leave an empty ref although the tail has been cleared.
+            pygit2.settings.enable_fsync_gitdir(True)
             try:
-                repo = self._local.repo = pygit2.Repository(str(self.path))
+                self._local.repo = pygit2.Repository(str(self.path))
             except pygit2.GitError as error:
-                raise NotAJournal(f"{self.path} cannot be opened as a git repository: {error}") from None
-        return repo
+                raise NotAJournal(f"{self.path} cannot be opened for writing: {error}") from None
+        return self._local.repo
 
     # --- objects -------------------------------------------------------------------------------
 
@@ -82,23 +95,30 @@ class Store:
             )
         return found[1]
 
+    def read_again(self, oid: bytes, kind: bytes) -> bytes:
+        """As `read`, for what is often read several times: the upper trees that lead to an event."""
+        content = self._recent.get(oid)
+        if content is None:
+            content = self.read(oid, kind)
+            if len(self._recent) >= _MOST_RECENT:
+                self._recent.clear()
+            self._recent[oid] = content
+        return content
+
     def _raw(self, oid: bytes) -> tuple[bytes, bytes] | None:
         try:
-            return self._packs.read(oid) or self._by_libgit2(oid)
-        except Deep:
-            return self._by_libgit2(oid)
-        except (BadPack, OSError, zlib_error) as error:
+            return self._packs.read(oid) or self._elsewhere(oid)
+        except (BadPack, BadLoose, OSError) as error:
             raise VerificationError("bad-object", f"object {oid.hex()}: {error}", oid=oid.hex()) from None
 
-    def _by_libgit2(self, oid: bytes) -> tuple[bytes, bytes] | None:
-        """Loose objects, alternates and chains of deltas."""
-        try:
-            kind, content = self._repo.odb.read(pygit2.Oid(raw=oid))
-        except KeyError:
-            return None
-        except pygit2.GitError as error:
-            raise VerificationError("bad-object", f"object {oid.hex()}: {error}", oid=oid.hex()) from None
-        return _KINDS[kind], content
+    def _elsewhere(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        """Among the loose objects, and in the repositories that this one borrows from."""
+        found = loose.read(self.path / "objects", oid)
+        for packs in () if found else self._borrowed:
+            found = packs.read(oid) or loose.read(packs.folder.parent, oid)
+            if found:
+                break
+        return found
 
     def holds(self, oid: bytes, kind: bytes, content: bytes) -> bool:
         """Whether the object is there with this content, whose id the caller has computed. Never raises."""
@@ -153,19 +173,57 @@ class Store:
     # --- refs ----------------------------------------------------------------------------------
 
     def read_ref(self, ref: str) -> bytes | None:
-        """The commit id (20 bytes) that a ref names, or None when there is no such ref."""
-        try:
-            found = self._repo.references.get(ref)
-        except (pygit2.GitError, ValueError) as error:
-            raise StorageError(f"ref {ref} cannot be read: {error}") from None
-        if found is None or not isinstance(found.target, pygit2.Oid):
-            return None
-        return bytes(found.target.raw)
+        """The commit id (20 bytes) that a ref names, or None when there is no such ref.
 
-    def list_refs(self, under: str = "") -> Iterator[str]:
-        """Full names of the journal's refs, sorted; ``under`` narrows to names that begin with it."""
-        prefix = self.prefix + under
-        return iter(sorted(name for name in self._repo.listall_references() if name.startswith(prefix)))
+        StorageError when the ref cannot be read, or is a symbolic one: to move that would move another branch.
+        """
+        with disk_errors(f"read ref {ref}"):
+            try:
+                text = (self.path / ref).read_bytes()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                found = re.search(rb"^([0-9a-f]{40}) %s$" % re.escape(ref).encode(), self._packed_refs(), re.MULTILINE)
+                return bytes.fromhex(found[1].decode()) if found else None
+        loose = _LOOSE_REF.fullmatch(text)
+        if loose is None:
+            raise StorageError(f"ref {ref} does not hold a commit id: {text[:60]!r}")
+        return bytes.fromhex(loose[1].decode())
+
+    def list_refs(self, session: str | None = None) -> list[str]:
+        """Full names of the journal's refs, sorted; with ``session`` (an encoded id) only that session's."""
+        found = {f"{self.prefix}{one}/{branch}" for one, branch in self._loose_names(session)}
+        which = re.escape(session).encode() if session else rb"[^/\n]+"
+        pattern = re.compile(rb"^[0-9a-f]{40} (%s%s/[^/\n]+)$" % (self.prefix.encode(), which), re.MULTILINE)
+        found.update(match.decode("ascii", "replace") for match in pattern.findall(self._packed_refs()))
+        return sorted(found)
+
+    def _loose_names(self, session: str | None) -> Iterator[tuple[str, str]]:
+        folder = self.path / self.prefix
+        for one in [session] if session else _names(folder):
+            for branch in _names(folder / one, files=True):
+                # git refuses ref names that end so: they are lock files.
+                if not branch.endswith(".lock"):
+                    yield one, branch
+
+    def _packed_refs(self) -> bytes:
+        """The content of git's packed-refs file, read again when it has changed."""
+        path = self.path / "packed-refs"
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if self._packed[0] != stamp:
+                self._packed = (stamp, path.read_bytes())
+        except FileNotFoundError:
+            return b""
+        return self._packed[1]
+
+    def spellings(self, session: str) -> set[str]:
+        """The encoded session ids among the refs that are ``session`` in whatever case.
+
+        Looks at names alone, for it is asked whenever a session or branch begins, however many there are.
+        """
+        found = {name for name in _names(self.path / self.prefix) if name.lower() == session.lower()}
+        pattern = re.compile(rb" %s(%s)/" % (self.prefix.encode(), re.escape(session).encode()), re.IGNORECASE)
+        return found | {match.decode() for match in pattern.findall(self._packed_refs())}
 
     def cas_ref(self, ref: str, old: bytes | None, new: bytes | None) -> None:
         """Move ``ref`` from ``old`` (None: it must not exist) to ``new`` (None: delete), under git's lock of the ref.
@@ -173,13 +231,13 @@ class Store:
         Raises ConflictError when the ref is not at ``old``, RefLocked when the lock is not to be had.
         """
         deadline = time.monotonic() + LOCK_PATIENCE
-        while not self._try_cas(ref, old, new):
+        while refusal := self._try_cas(ref, old, new):
             if time.monotonic() > deadline:
-                raise self._locked(ref)
+                raise self._locked(ref, refusal)
             time.sleep(0.01)
 
-    def _try_cas(self, ref: str, old: bytes | None, new: bytes | None) -> bool:
-        """One attempt; False when another process holds the lock. Only the ref itself says how it ended."""
+    def _try_cas(self, ref: str, old: bytes | None, new: bytes | None) -> str:
+        """One attempt: why the lock was not to be had, or nothing. Only the ref itself says how it ended."""
         locked = False
         try:
             with self._repo.transaction() as transaction:
@@ -191,11 +249,12 @@ class Store:
                 else:
                     transaction.set_target(ref, new.hex())
         except (pygit2.GitError, OSError, ValueError, KeyError) as error:
-            if not locked and self._lock_file(ref).exists():
-                return False
+            # By libgit2's words, not by the file: its owner may have removed it, or its new folder, before we look.
+            if not locked and "lock" in str(error):
+                return str(error)
             if self.read_ref(ref) != new:
                 raise StorageError(f"ref {ref} cannot be moved: {error}") from None
-        return True
+        return ""
 
     def _expect(self, ref: str, old: bytes | None) -> None:
         found = self.read_ref(ref)
@@ -203,19 +262,25 @@ class Store:
             there = found.hex() if found else "absent"
             raise ConflictError(f"ref {ref} is {there}, expected {old.hex() if old else 'absent'}")
 
-    def _lock_file(self, ref: str) -> Path:
-        return self.path / f"{ref}.lock"
-
-    def _locked(self, ref: str) -> RefLocked:
-        lock = self._lock_file(ref)
+    def _locked(self, ref: str, refusal: str) -> JournalError:
+        lock = self.path / f"{ref}.lock"
         try:
             age = f"{time.time() - lock.stat().st_mtime:.0f} s old"
         except OSError:
-            age = "gone by now"
+            return StorageError(f"ref {ref} cannot be moved: {refusal}")
         return RefLocked(
             f"ref {ref} is locked by {lock} ({age})",
             hint="If no git or gj process is running, the one that made the file has died: remove the file.",
         )
+
+
+def _names(folder: Path, *, files: bool = False) -> list[str]:
+    """The names in a folder; with ``files`` without folders, which hold the refs of other work."""
+    try:
+        with os.scandir(folder) as found:
+            return [entry.name for entry in found if not (files and entry.is_dir())]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def check_kind(path: Path) -> None:

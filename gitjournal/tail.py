@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from gitjournal.errors import DamagedTail, FormatError, StorageError, disk_errors
-from gitjournal.objects import Event
+from gitjournal.event import Event
 from gitjournal.pack import sync_folder
 
 _FIRST_FILL = 64 * 1024
@@ -34,6 +34,7 @@ class _Line(NamedTuple):
 class Scan:
     """What a tail file holds beyond git: ``events`` in chain order and what follows them.
 
+    ``stale`` are lines that a flush left behind, by their seq: git should have the same.
     ``end`` is the offset behind the last good line. ``torn_at`` is where a write begins that was cut and never
     acknowledged. ``damage`` says where acknowledged lines cannot be read or do not join the chain.
     """
@@ -42,6 +43,7 @@ class Scan:
     end: int = 0
     torn_at: int | None = None
     damage: str = ""
+    stale: list[Event] = field(default_factory=list)
 
 
 def scan(raw: bytes, session: str, seq: int, prev: str | None) -> Scan:
@@ -50,20 +52,22 @@ def scan(raw: bytes, session: str, seq: int, prev: str | None) -> Scan:
     Lines up to ``seq`` are left from a flush that was cut before it could clear the tail; they are passed over.
     """
     events: list[Event] = []
+    stale: list[Event] = []
     end = 0
     in_git = seq
     lines = _lines(raw)
     for line in lines:
         event = line.event
         if event is not None and event.seq <= in_git:
+            stale.append(event)
             end = max(end, line.offset + len(event.raw) + (not line.starts))
             continue
         if event is None or not _joins(event, session, seq + 1, prev):
-            return _broken(events, end, line, lines, seq)
+            return replace(_broken(events, end, line, lines, seq), stale=stale)
         events.append(event)
         end = line.offset + len(event.raw) + (not line.starts)
         seq, prev = event.seq, event.hash
-    return Scan(events, end)
+    return Scan(events, end, stale=stale)
 
 
 def _lines(raw: bytes) -> Iterator[_Line]:
@@ -121,12 +125,15 @@ class Tail:
         self._end = 0
         self._unsynced = False
         self._failed = ""
+        # What is in the file: nothing in a new one, and `recover` says what in one that was there.
+        self._known = False
         with disk_errors(f"write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 self._size = os.fstat(self._fd).st_size
                 if self._size == 0:
+                    self._known = True
                     self._fill(_FIRST_FILL)
                     os.fsync(self._fd)
                     sync_folder(path.parent)
@@ -156,12 +163,12 @@ class Tail:
         if found.events:
             # The writer before may have died between its write and its sync.
             self._sync()
-        if found.torn_at is None:
-            return found.events, 0
-        torn = raw[found.torn_at :]
-        self._set_aside(torn)
-        self._write(b"\n" * len(torn), found.torn_at)
-        self._sync()
+        torn = b"" if found.torn_at is None else raw[found.torn_at :]
+        if torn:
+            self._set_aside(torn)
+            self._write(b"\n" * len(torn), found.torn_at or 0)
+            self._sync()
+        self._known = True
         return found.events, len(torn)
 
     def _set_aside(self, torn: bytes) -> None:
@@ -195,16 +202,22 @@ class Tail:
     def reset(self) -> None:
         """Clear the tail after its events have reached git.
 
-        Not synced: the next append's sync carries it, and stale lines are known by their seq.
+        Not synced: the next append's sync carries it, and stale lines are known by their seq. Raises StorageError,
+        and then the tail refuses to go on until it is opened anew.
         """
         if self._end:
-            self._write(b"\n" * self._end, 0)
+            try:
+                self._write(b"\n" * self._end, 0)
+            except StorageError as error:
+                # Half a line may be left, which would be damage as soon as an event stood behind it.
+                self._failed = str(error)
+                raise
             self._end = 0
             self._unsynced = False
 
-    def close(self) -> None:
-        """Close the file; remove it when nothing is in it."""
-        if self._end == 0 and not self._failed:
+    def close(self, *, remove: bool = True) -> None:
+        """Close the file; with ``remove``, remove it when nothing is in it."""
+        if remove and self._known and self._end == 0 and not self._failed:
             with suppress(OSError):
                 self.path.unlink()
         os.close(self._fd)

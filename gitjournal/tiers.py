@@ -9,11 +9,13 @@ at every moment; a reader that holds an old pack open keeps it.
 from __future__ import annotations
 
 import fcntl
+import heapq
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha1
+from itertools import pairwise
 from pathlib import Path
 
 from gitjournal import pack
@@ -35,10 +37,12 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
     Raises StorageError; a crash at any point leaves every object in at least one complete pack.
     """
     with _only_one(lock) as alone:
-        group = _pick(folder) if alone else []
-        if not group:
-            return 0
-        return _join(folder, group, sync)
+        for tier in _full_tiers(folder) if alone else ():
+            group = _joinable(tier)
+            if len(group) > 1:
+                _join(folder, group, sync)
+                return len(group)
+    return 0
 
 
 @contextmanager
@@ -55,27 +59,25 @@ def _only_one(lock: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _pick(folder: Path) -> list[Path]:
-    """The packs of the lowest tier that is full, oldest first; empty when none is."""
+def _full_tiers(folder: Path) -> Iterator[list[Path]]:
+    """The packs of each tier that holds enough of them, lowest tier first, oldest pack first."""
     midx = folder / "multi-pack-index"
     listed = midx.read_bytes() if midx.exists() else b""
     names = set(os.listdir(folder))
     tiers: dict[int, list[tuple[int, Path]]] = defaultdict(list)
     for name in names:
-        stem, suffix = os.path.splitext(name)
-        if suffix != ".pack" or f"{stem}.idx" not in names or f"{stem}.idx".encode() in listed:
+        stem = name.removesuffix(".pack")
+        if stem == name or f"{stem}.idx" not in names or f"{stem}.idx".encode() in listed:
             continue
         if any(stem + foreign in names for foreign in _FOREIGN):
             continue
-        path = folder / name
         with suppress(FileNotFoundError):
-            status = path.stat()
+            status = (folder / name).stat()
             if status.st_size <= LIMIT:
-                tiers[_tier(status.st_size)].append((status.st_mtime_ns, path))
+                tiers[_tier(status.st_size)].append((status.st_mtime_ns, folder / name))
     for tier in sorted(tiers):
         if len(tiers[tier]) >= FAN_IN:
-            return [path for _, path in sorted(tiers[tier])[:FAN_IN]]
-    return []
+            yield [path for _, path in sorted(tiers[tier])]
 
 
 def _tier(size: int) -> int:
@@ -86,36 +88,62 @@ def _tier(size: int) -> int:
     return tier
 
 
-def _join(folder: Path, paths: Sequence[Path], sync: bool) -> int:
-    try:
-        packs = [Pack(path) for path in paths]
-    except (OSError, BadPack):
-        # git gc was faster, or a pack is damaged: verification reports damage, folding must not hide it.
-        return 0
-    contents = [one.entries() for one in packs]
-    count = sum(map(len, contents))
-    if len({oid for entries in contents for oid, _, _ in entries}) != count or not all(map(_is_whole, packs)):
-        return 0
+def _joinable(paths: Sequence[Path]) -> list[Pack]:
+    """Up to FAN_IN packs that are whole and share no object: one pack holds an object once."""
+    group: list[Pack] = []
+    for path in paths:
+        # A pack that cannot be opened is damaged, or git gc was faster. Verification reports damage; folding must
+        # not hide it under a new checksum.
+        with suppress(OSError, BadPack):
+            one = Pack(path)
+            if _is_whole(one):
+                group.append(one)
+        if len(group) == FAN_IN:
+            break
+    shared = _sharing(group)
+    return [one for number, one in enumerate(group) if number not in shared]
 
-    def fill(out: pack.Out) -> None:
-        for one, entries in zip(packs, contents, strict=True):
-            shift = out.offset - pack.HEADER_BYTES
-            out.entries.extend([(oid, crc, offset + shift) for oid, crc, offset in entries])
+
+def _sharing(group: Sequence[Pack]) -> set[int]:
+    """The numbers of packs with an object that one before them has too."""
+
+    def lines(number: int) -> Iterator[tuple[bytes, int]]:
+        return ((oid, number) for oid, _, _ in group[number].entries())
+
+    found = set()
+    for one, other in pairwise(heapq.merge(*map(lines, range(len(group))))):
+        if one[0] == other[0]:
+            found.add(other[1])
+    return found
+
+
+def _join(folder: Path, group: Sequence[Pack], sync: bool) -> None:
+    def moved(one: Pack, shift: int) -> Iterator[pack.Entry]:
+        return ((oid, crc, offset + shift) for oid, crc, offset in one.entries())
+
+    def fill(out: pack.Out) -> Iterable[pack.Entry]:
+        lines = []
+        for one in group:
+            lines.append(moved(one, out.offset - pack.HEADER_BYTES))
             for piece in one.pieces(_COPY):
                 out.raw(piece)
+        # Lazily: the index lines of a large fold never stand in memory all at once.
+        return heapq.merge(*lines)
 
-    pack.publish(folder, count, fill, keep=None, sync=sync)
-    for path in paths:
-        _remove(path)
-    return len(paths)
+    pack.publish(folder, sum(one.count for one in group), fill, keep=None, sync=sync)
+    for one in group:
+        _remove(one.path)
 
 
 def _is_whole(one: Pack) -> bool:
-    """Whether the pack's own checksum holds: a fold must not give damaged bytes a new checksum."""
+    """Whether pack and index hold what their checksums say, and as many objects as each other.
+
+    A fold must not give damaged bytes a new checksum, nor leave out what an index does not name.
+    """
     checksum = sha1()
     for piece in one.pieces(_COPY, header=True):
         checksum.update(piece)
-    return checksum.digest() == one.checksum()
+    return checksum.digest() == one.checksum() and one.is_consistent()
 
 
 def _remove(path: Path) -> None:

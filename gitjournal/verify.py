@@ -13,8 +13,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from gitjournal import objects, tail
-from gitjournal.errors import FormatError, NotFound, VerificationError
-from gitjournal.objects import Deriver, Event
+from gitjournal.errors import FormatError, NotFound, StorageError, VerificationError
+from gitjournal.event import Event
+from gitjournal.objects import Deriver
 
 if TYPE_CHECKING:
     from gitjournal.chain import Chain
@@ -90,18 +91,25 @@ class Report:
 
 def verify(journal: Journal, name: str | Name) -> Report:
     """Check one branch of a journal, its tail included. Raises NotFound when there is no such branch."""
-    chain = journal.chain(journal.resolve(name))
-    return _Check(chain).run()
+    return _checked(journal.chain(journal.resolve(name))).report
 
 
 def verify_session(journal: Journal, session: str) -> list[Report]:
     """Check all branches of a session, and that they fork only where they say so (``equivocation``)."""
-    checks = [_Check(journal.chain(name)) for name in journal.sessions() if name.session == session]
-    reports = [check.run() for check in checks]
+    checks = [_checked(journal.chain(name)) for name in journal.sessions() if name.session == session]
     for number, one in enumerate(checks):
         for other in checks[:number]:
             _compare(other, one)
-    return reports
+    return [check.report for check in checks]
+
+
+def _checked(chain: Chain) -> _Check:
+    check = _Check(chain)
+    check.run()
+    if check.leads_elsewhere:
+        check = _Check(chain, walk=True)
+        check.run()
+    return check
 
 
 class _Line:
@@ -143,9 +151,11 @@ class _Line:
             return
         if event.type == "session.branch":
             yield from self._name_faults(data, event)
+        elif event.session == self.session:
+            yield "bad-fork", f"fork of session {event.session!r} into itself"
         elif source.get("session") != self.session or source["seq"] != event.seq - 1:
             yield "bad-fork", f"fork comes from {source.get('session')}@{source['seq']}, not {self.session}@{self.seq}"
-        if self._hash_at(source["seq"]) != source.get("hash"):
+        if self.hash_at(source["seq"]) != source.get("hash"):
             yield "bad-fork", f"the event {source['seq']} that it comes from has another hash"
         else:
             self.declared.add(source["seq"])
@@ -161,33 +171,43 @@ class _Line:
         if not 1 <= data["from"]["seq"] < event.seq:
             yield "bad-fork", f"branch comes from event {data['from']['seq']}, which is not before it"
 
-    def _hash_at(self, seq: int) -> str | None:
+    def hash_at(self, seq: int) -> str | None:
+        """Hash of an event that has been seen."""
         if not 1 <= seq <= self.seq:
             return None
         return self.hashes[32 * seq - 32 : 32 * seq].hex()
 
 
 class _Check:
-    """One run over one branch."""
+    """One run over one branch.
 
-    def __init__(self, chain: Chain) -> None:
+    Deriving needs no walk: the derived commits are there, and the last one is the head. When the head is another
+    all the same, its commits are signed or false; with ``walk`` they are read from the head back and compared.
+    """
+
+    def __init__(self, chain: Chain, *, walk: bool = False) -> None:
         self.chain = chain
         self.store = chain.store
         self.line = _Line()
         self.report = Report(str(chain.name))
         self._deriver = Deriver()
-        # Ids of 20 bytes: of the commits that the events derive, and (when something differs) of those that are there.
-        self._derived = bytearray()
+        #: All that the events derive is there, and yet the ref leads elsewhere.
+        self.leads_elsewhere = False
+        self._walk = walk
+        # Ids, 20 bytes each, of the commits that are there; read when something differs.
         self._commits: bytes | None = None
         self._first_commit = 1
         self._last = 0
         self._compare_commits = True
 
-    def run(self) -> Report:
-        oid = self.store.read_ref(self.chain.ref)
-        raw = tail.read(self.chain.tail_path)
-        if self.store.read_ref(self.chain.ref) != oid:
-            return _Check(self.chain).run()
+    def run(self) -> None:
+        """Fill the report. NotFound when the branch has no event."""
+        try:
+            oid, raw = self._look()
+        except StorageError as error:
+            self.report.add("wrong-ref", None, "", str(error))
+            self._close()
+            return
         if oid is None and not raw:
             raise NotFound(f"{self.chain.name} has no event")
         if oid is not None:
@@ -196,7 +216,14 @@ class _Check:
         self._check_tail(raw)
         self._check_name()
         self._close()
-        return self.report
+
+    def _look(self) -> tuple[bytes | None, bytes]:
+        """Ref and tail; once more when a flush moved the boundary between the two looks."""
+        while True:
+            oid = self.store.read_ref(self.chain.ref)
+            raw = tail.read(self.chain.tail_path)
+            if self.store.read_ref(self.chain.ref) == oid:
+                return oid, raw
 
     # --- git -------------------------------------------------------------------------------------
 
@@ -210,22 +237,10 @@ class _Check:
             self.report.add("bad-commit", None, oid.hex(), "the ref's commit is not in the form of section 6")
             return
         self._last = commit.seq
-        for seq, blob, files in self._tree_events(commit.tree, commit.seq):
-            self._check_event(seq, blob, files)
+        self._check_events(commit.tree)
         if self._compare_commits and self._deriver.head != oid:
-            self._find_difference(oid)
-
-    def _find_difference(self, oid: bytes) -> None:
-        """All that the events derive is there, and yet the ref leads elsewhere: find the first commit that differs."""
-        actual = self._walked()
-        for seq in range(self._first_commit, self._last + 1):
-            at = 20 * (seq - self._first_commit)
-            if actual[at : at + 20] != self._derived[20 * seq - 20 : 20 * seq]:
-                found = bytes(actual[at : at + 20])
-                event = self.chain.event(seq)
-                self.report.add(*_difference(event, found, objects.parse_commit(self.store.read(found, b"commit"))))
-                return
-        self.report.add("bad-commit", None, oid.hex(), "the events derive another head")
+            self.leads_elsewhere = not self._walk
+            self.report.add("bad-commit", None, oid.hex(), "the events derive another head")
 
     def _walked(self) -> bytes:
         """The ids of the commits that the ref leads to, oldest first, from ``_first_commit`` on; walked once."""
@@ -253,20 +268,29 @@ class _Check:
         else:
             self.report.add(error.code, seq, oid.hex(), str(error))
 
-    def _tree_events(self, root: bytes, last: int) -> Iterator[tuple[int, bytes | None, Sequence[bytes]]]:
-        """(seq, blob id, side file ids) for each seq that must be in the head's tree, whatever the tree says."""
+    def _check_events(self, root: bytes) -> None:
+        """Each event that must be in the head's tree, whatever the tree says."""
         pages = _Pages(self.store, root)
-        for first in range(0, last + 1, objects.LEAF_SPAN):
-            page: dict[int, tuple[bytes, Sequence[bytes]]] = {}
-            try:
-                page = pages.page(first)
-            except VerificationError as error:
-                self.report.add(error.code, max(first, 1), error.oid, str(error))
-            except FormatError as error:
-                self.report.add(error.code, max(first, 1), "", str(error))
-            for seq in range(max(first, 1), min(first + objects.LEAF_SPAN, last + 1)):
-                blob, files = page.get(seq, (None, ()))
-                yield seq, blob, files
+        for first in range(0, self._last + 1, objects.LEAF_SPAN):
+            page = self._page(pages, first)
+            for seq in range(max(first, 1), min(first + objects.LEAF_SPAN, self._last + 1)):
+                if page is None:
+                    self._lose(seq)
+                else:
+                    self._check_event(seq, *page.get(seq, (None, ())))
+            # A forged head can claim a hundred million events that are not there.
+            if len(self.report.findings) >= MAX_FINDINGS:
+                self.report.unchecked.append(f"events after {seq}: there are {MAX_FINDINGS} findings already")
+                return
+
+    def _page(self, pages: _Pages, first: int) -> dict[int, tuple[bytes, Sequence[bytes]]] | None:
+        try:
+            return pages.page(first)
+        except VerificationError as error:
+            self.report.add(error.code, max(first, 1), error.oid, str(error))
+        except FormatError as error:
+            self.report.add(error.code, max(first, 1), "", str(error))
+        return None
 
     def _check_event(self, seq: int, blob: bytes | None, files: Sequence[bytes]) -> None:
         event = self._read_event(seq, blob)
@@ -277,7 +301,11 @@ class _Check:
         self._check_line(event, seq, blob)
         if files or event.files:
             self._check_files(event, files)
-        self._check_commit(event, files, blob)
+        if event.seq == seq:
+            self._check_commit(event, files, blob)
+        else:
+            # It derives the objects of another place.
+            self._compare_commits = False
 
     def _read_event(self, seq: int, blob: bytes | None) -> Event | None:
         if blob is None:
@@ -329,15 +357,14 @@ class _Check:
             return
         derived = self._deriver.push(event, files, blob)
         commit = derived.commit
-        if not self.store.holds(commit[0], b"commit", commit[1]):
+        if self._walk or not self.store.holds(commit[0], b"commit", commit[1]):
             self._explain_commit(event, commit[0])
-        self._derived += self._deriver.head or b""
         for oid, content in derived.trees:
             if not self.store.holds(oid, b"tree", content):
                 self._explain(event.seq, oid, b"tree")
 
     def _explain_commit(self, event: Event, derived: bytes) -> None:
-        """The unsigned commit of the event is not there: signed, missing here, damaged, or another one?"""
+        """The commit that the event derives is not there: signed, missing here, damaged, or another one?"""
         actual = self._walked()
         at = 20 * (event.seq - self._first_commit)
         if at < 0:
@@ -368,6 +395,10 @@ class _Check:
     def _check_tail(self, raw: bytes) -> None:
         line = self.line
         found = tail.scan(raw, self.chain.name.session, line.seq, line.prev)
+        for event in found.stale:
+            if line.hash_at(event.seq) != event.hash:
+                self.report.add("broken-link", event.seq, event.hash, "tail: git has another event in its place")
+                break
         for event in found.events:
             self._check_line(event, event.seq, b"")
             self.report.in_tail += 1

@@ -20,23 +20,26 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
-from gitjournal import canonical, objects, payload
+from gitjournal import canonical, objects, payload, refs, rules
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     ConflictError,
+    DamagedTail,
     Fenced,
     FormatError,
     JournalError,
     StorageError,
     UsageError,
 )
+from gitjournal.event import Event
 from gitjournal.lease import Lease
-from gitjournal.objects import Deriver, Event, FileBlob
+from gitjournal.objects import Deriver, FileBlob
 from gitjournal.pack import BLOB, COMMIT, TREE, PackObject
 from gitjournal.store import Store
 from gitjournal.tail import Tail
@@ -80,7 +83,14 @@ class Pending(NamedTuple):
 
 def now() -> str:
     """The wall clock as an event's ``ts``."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _stamp(time.time_ns() // 1_000_000)
+
+
+@lru_cache(maxsize=1)
+def _stamp(milliseconds: int) -> str:
+    """Milliseconds since 1970 as a ``ts``. A batch makes many events in one."""
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
 def new_salt() -> str:
@@ -106,6 +116,8 @@ class Writer:
         """
         if durability not in ("disk", "os", "commit"):
             raise UsageError(f"durability {durability!r} is not one of disk, os, commit")
+        if epoch is not None and epoch < 1:
+            raise UsageError(f"epoch {epoch} is not 1 or more")
         chain.store.check_writable()
         self.chain = chain
         self.store = chain.store
@@ -124,7 +136,7 @@ class Writer:
             self._recover(epoch)
         except BaseException:
             if self._tail is not None:
-                self._tail.close()
+                self._tail.close(remove=False)
             self._lease.release()
             raise
 
@@ -138,6 +150,11 @@ class Writer:
         self._head = Appended(commit.seq, commit.event_hash) if commit else None
         last_epoch = self.chain.event(commit.seq).epoch if commit else 0
         if self.chain.tail_path.exists():
+            if damage := self.chain.snapshot().tail.damage:
+                raise DamagedTail(
+                    f"{self.chain.tail_path}: {damage}",
+                    hint="The session can be read but not written. Keep a copy of the file before you mend it.",
+                )
             self._tail = Tail(self.chain.tail_path)
             seq, prev = self._head or (0, None)
             events, self.set_aside = self._tail.recover(self.chain.name.session, seq, prev)
@@ -175,6 +192,9 @@ class Writer:
         with self._lock:
             self._guard(expected_seq)
             for piece in _pieces(self._built(drafts)):
+                # Whoever makes the drafts could append between two of them.
+                if piece[0].event.prev != (self._head.hash if self._head else None):
+                    raise ConflictError(f"{self.chain.name} was appended to while a batch was being made")
                 done += self._store(piece)
         return done
 
@@ -223,7 +243,7 @@ class Writer:
 
     def _members(self, draft: Draft, head: Appended | None) -> dict[str, Any]:
         members: dict[str, Any] = {
-            "v": objects.VERSION,
+            "v": rules.VERSION,
             "session": self.chain.name.session,
             "seq": head.seq + 1 if head else 1,
             "prev": head.hash if head else None,
@@ -242,7 +262,9 @@ class Writer:
         return members
 
     def _fitting(self, items: Iterable[Pending]) -> Iterator[Pending]:
-        head, epoch, session = self._head, 1, None
+        last = self.chain.event(self._head.seq) if self._head else None
+        head, epoch, session = self._head, last.epoch if last else 1, last.session if last else None
+        branch = None if last else refs.TRUNK
         for item in items:
             event = item.event
             seq, prev = (head.seq + 1, head.hash) if head else (1, None)
@@ -256,7 +278,11 @@ class Writer:
                 raise FormatError("bad-file", "the side files are not those that the event names", seq=event.seq)
             session = event.session
             head, epoch = Appended(event.seq, event.hash), event.epoch
+            if event.type in ("session.branch", "session.fork"):
+                branch = event.stored_data.get("branch", refs.TRUNK)
             yield item
+        if head and (session, branch or self.chain.name.branch) != (self.chain.name.session, self.chain.name.branch):
+            raise FormatError("wrong-ref", f"the events are of {session!r}, branch {branch!r}, not {self.chain.name}")
 
     def _store(self, new: list[Pending]) -> list[Appended]:
         """Make new events durable: in the tail, or at once in git when the tail cannot or need not hold them."""
@@ -346,8 +372,16 @@ class Writer:
                     self._commit([])
             finally:
                 if self._tail is not None:
-                    self._tail.close()
+                    # Whoever holds the lease by now may have events in the file.
+                    self._tail.close(remove=self._holds_lease())
                 self._lease.release()
+
+    def _holds_lease(self) -> bool:
+        try:
+            self._lease.check()
+        except Fenced:
+            return False
+        return True
 
     def __enter__(self) -> Writer:
         return self
@@ -436,7 +470,7 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
         base = parent.commit_at(min(at, view.in_git)) if view.in_git else None
         items = [Pending(event) for event in view.tail.events if event.seq <= at]
         members: dict[str, Any] = {
-            "v": objects.VERSION,
+            "v": rules.VERSION,
             "session": child.name.session,
             "seq": at + 1,
             "prev": before.hash,
@@ -455,6 +489,8 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
             child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sync=True
         )
         child.index.replace(event.seq, ids[-1:])
+        with suppress(StorageError, OSError):
+            child.store.fold(sync=True)
         return Appended(event.seq, event.hash)
     finally:
         lease.release()

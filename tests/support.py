@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
-from gitjournal.objects import Deriver, Derived, Event, FileBlob, git_id
+from gitjournal.event import Event
+from gitjournal.objects import Derived, Deriver, FileBlob, git_id
 from gitjournal.pack import BLOB, COMMIT, TREE
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -136,7 +136,10 @@ misshapen = st.dictionaries(
     max_size=6,
 )
 good_specs = st.one_of([st.tuples(st.just(kind), data) for kind, data in well_formed.items()])
-any_specs = st.tuples(st.sampled_from(sorted(well_formed)), st.none() | misshapen)
+# The payload of a branch or a fork cannot be withheld.
+any_specs = st.tuples(st.sampled_from(sorted(well_formed)), st.none() | misshapen).filter(
+    lambda spec: spec[1] is not None or spec[0] not in ("session.branch", "session.fork")
+)
 sessions = st.lists(good_specs | any_specs, max_size=40).map(lambda specs: chain(*specs))
 
 
@@ -517,11 +520,6 @@ def test_withheld_events_are_counted_and_change_nothing_else() -> None:
     assert state.odd == []
 
 
-def test_withheld_fork_still_begins_a_session() -> None:
-    state = fold(chain(("session.branch", {"branch": "b", "from": FROM}), ("session.fork", None)))
-    assert (state.session, state.branch, state.forked_from) == ("s2", "main", None)
-
-
 # --- misshapen data ------------------------------------------------------------------------------
 
 
@@ -626,3 +624,14 @@ def test_event_nested_as_deep_as_the_format_allows() -> None:
         content = [content]
     state = fold(chain(("message", {"role": "user", "parts": [{"type": "text", "content": content}]})))
     assert b"$gj:json" in as_json(state)
+
+
+def test_talk_of_a_sub_agent_is_history_but_not_context() -> None:
+    aside = {"role": "user", "parts": [{"type": "text", "content": "to the sub-agent"}], "sidechain": True}
+    usage = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 2}
+    answer = {"parts": [{"type": "text", "content": "done"}], "usage": usage, "sidechain": True}
+    state = fold(chain(said("a"), ("message", aside), ("model.response", answer), said("b")))
+    assert texts(state.history) == ["a", "to the sub-agent", "done", "b"]
+    assert texts(state.context) == ["a", "b"]
+    assert state.turns["user"] == 2
+    assert state.usage["gen_ai.usage.input_tokens"] == 5

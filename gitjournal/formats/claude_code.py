@@ -18,7 +18,7 @@ from gitjournal.formats.protocol import Item, RecordFormat
 from gitjournal.formats.records import NOT_JSON, Record, Salvage, records
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.times import to_ts
-from gitjournal.objects import JSON_TAG
+from gitjournal.rules import JSON_TAG
 
 NAME = "claude-code"
 #: The session id is looked for in so many records.
@@ -34,7 +34,7 @@ _ENVELOPE = frozenset({
 })  # fmt: skip
 # Calls that wait for their result, and ids that are remembered to find missing parents; both bound memory.
 _MAX_CALLS = 10_000
-_MAX_IDS = 1_000_000
+_MAX_IDS = 250_000
 
 #: Members of ``native`` and where they come from.
 _OWN_WORDS = (("id", "uuid"), ("parent", "parentUuid"), ("request_id", "requestId"), ("agent", "agentId"))
@@ -124,7 +124,7 @@ class _Mapper:
         self._session: str | None = None
         #: Id of the sub-agent whose own file this is.
         self._agent: str | None = None
-        # Hashes instead of ids: a long session has a million.
+        # Hashes instead of ids, which are three times as large.
         self._ids: set[int] = set()
         self._parents: dict[int, tuple[int, int]] = {}
 

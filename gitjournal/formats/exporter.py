@@ -26,9 +26,8 @@ def export_raw(fmt: str, journal: Journal, name: Name, out: BinaryIO) -> int:
             hint="gj export --format jsonl writes them all.",
         )
     count = 0
-    chain = journal.chain(name)
-    for event in chain.events():
+    for event in journal.events(name):
         if raw_digest(event):
-            out.write(chain.raw_file(event.seq, 1))
+            out.write(event.read_file(1))
             count += 1
     return count

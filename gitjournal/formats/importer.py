@@ -11,12 +11,12 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from gitjournal import canonical, objects, payload, refs
+from gitjournal import canonical, objects, payload, refs, rules
 from gitjournal.errors import NotFound, UsageError
+from gitjournal.event import Event
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.times import NO_TIME
 from gitjournal.journal import Journal, Session
-from gitjournal.objects import Event
 from gitjournal.refs import JOURNAL_SESSION, Name
 from gitjournal.writer import Draft
 
@@ -30,8 +30,8 @@ EPOCH = 1
 _BATCH_RECORDS = 2000
 _BATCH_BYTES = 4 * 1024 * 1024
 # A view can be four times the record at most, when its text has to be escaped; smaller ones need not be measured.
-_MEASURE_FROM = objects.MAX_EVENT_BYTES // 5
-_VIEW_BYTES = objects.MAX_EVENT_BYTES - 64 * 1024
+_MEASURE_FROM = rules.MAX_EVENT_BYTES // 5
+_VIEW_BYTES = rules.MAX_EVENT_BYTES - 64 * 1024
 
 
 def import_records(fmt: RecordFormat, journal: Journal, source: Source, options: Options) -> ImportReport:

@@ -8,11 +8,13 @@ from typing import BinaryIO
 
 from gitjournal import objects, refs
 from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
+from gitjournal.event import Event
 from gitjournal.formats.protocol import Options, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.journal import Journal
-from gitjournal.objects import MAX_EVENT_BYTES, Event, FileBlob
+from gitjournal.objects import FileBlob
 from gitjournal.refs import Name
+from gitjournal.rules import MAX_EVENT_BYTES
 
 #: Side file k of event n of ``x.jsonl`` is ``x.jsonl.files/n.k``.
 FILES_SUFFIX = ".files"
@@ -58,7 +60,7 @@ class Jsonl:
             for k in range(1, len(event.files) + 1):
                 if files is None:
                     raise UsageError(f"{name} has side files, which need a folder", hint="Export to a file.")
-                _write(files / f"{event.seq}.{k}", journal.raw_file(name, event.seq, k))
+                _write(files / f"{event.seq}.{k}", event.read_file(k))
             out.write(event.raw + b"\n")
             count += 1
         return count

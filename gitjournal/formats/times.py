@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from gitjournal import objects
+from gitjournal import rules
 
 #: The ``ts`` of records before the first that has a time.
 NO_TIME = "1970-01-01T00:00:00.000Z"
@@ -62,6 +62,6 @@ def _print(moment: datetime, after: timedelta) -> str | None:
 def _is_date(ts: str) -> bool:
     try:
         year, hour, minute, second = int(ts[:4]), int(ts[11:13]), int(ts[14:16]), int(ts[17:19])
-        return year >= 1970 and hour < 24 and minute < 60 and second < 60 and objects.unix_seconds(ts) >= 0
+        return year >= 1970 and hour < 24 and minute < 60 and second < 60 and rules.unix_seconds(ts) >= 0
     except ValueError:
         return False

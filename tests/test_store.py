@@ -1,0 +1,454 @@
+"""The repository: what is no journal is refused, reads cannot be led astray, one of many writers moves a ref."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gitjournal
+from gitjournal import store as storage
+from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, VerificationError
+from gitjournal.journal import Journal
+from gitjournal.pack import write as write_pack
+from gitjournal.store import Store, check_kind
+from support import KIND_NAMES, PackObject, as_loose, blob, chain, derive, flips, forked, fsck, git, git_text, pack_order
+
+REF = "refs/heads/s/main"
+
+
+def commits(repo: Path, count: int) -> list[bytes]:
+    """Ids of commits that are there, all of them different."""
+    out = []
+    objects: dict[bytes, PackObject] = {}
+    for number in range(count):
+        derived = derive(chain(1, session=f"s{number}"))
+        objects |= {one.oid: one for one in pack_order(derived)}
+        out.append(derived[0].commit[0])
+    write_pack(repo / "objects" / "pack", list(objects.values()), sync=False)
+    return out
+
+
+def code_of(reader: Store, one: PackObject) -> str:
+    """``right``, or the code of the error; wrong bytes or another exception fail the test."""
+    kind = KIND_NAMES[one.kind]
+    held = reader.holds(one.oid, kind, one.data)
+    try:
+        assert reader.read(one.oid, kind) == one.data
+    except VerificationError as error:
+        assert not held and error.oid == one.oid.hex()
+        return error.code
+    assert held
+    return "right"
+
+
+# --- what can be a journal -----------------------------------------------------------------------------
+
+
+def test_a_new_repository_is_one_that_git_knows(repo: Path) -> None:
+    fsck(repo)
+    assert git_text("rev-parse", "--is-bare-repository", "--show-object-format", cwd=repo) == "true\nsha1"
+    assert git_text("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/journal/main"
+    for key, value in {"receive.denyNonFastForwards": "true", "receive.denyDeletes": "true", "transfer.fsckObjects": "true"}.items():
+        assert git_text("config", "--get", key, cwd=repo) == value
+    assert repo.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_repository_of_sha256_is_refused_by_name(tmp_path: Path) -> None:
+    git("init", "-q", "--bare", "--object-format=sha256", tmp_path / "r")
+    for use in (check_kind, Store, gitjournal.open):
+        with pytest.raises(NotAJournal, match="uses sha256 object ids; a journal needs sha1") as caught:
+            use(tmp_path / "r")
+        assert "--object-format=sha1" in caught.value.hint
+
+
+def test_a_repository_with_reftables_is_refused_by_name(repo: Path) -> None:
+    git("config", "core.repositoryformatversion", "1", cwd=repo)
+    git("config", "extensions.refStorage", "reftable", cwd=repo)
+    for use in (check_kind, Store, gitjournal.open):
+        with pytest.raises(NotAJournal, match="keeps its refs in reftable; a journal needs files"):
+            use(repo)
+
+
+def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "head").mkdir()
+    (tmp_path / "head" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "file").touch()
+    for name in ("empty", "head", "file", "absent"):
+        with pytest.raises(NotAJournal, match="is not a git repository"):
+            Store(tmp_path / name)
+
+
+@pytest.mark.parametrize("config", [b"[", b"\xff\xfe", b"[core]\n\trepositoryformatversion = 9\n", b"[extensions]\n\tobjectformat = \n", b"\x00" * 50, b"[core]\nbare = maybe\n"])
+def test_a_repository_with_a_broken_config_is_refused_or_read(repo: Path, config: bytes) -> None:
+    (repo / "config").write_bytes(config)
+    try:
+        assert Store(repo).read_ref(REF) is None
+    except NotAJournal as error:
+        assert str(repo) in str(error)
+
+
+def test_a_missing_config_is_that_of_an_old_repository(repo: Path) -> None:
+    (repo / "config").unlink()
+    try:
+        Store(repo)
+    except NotAJournal as error:
+        assert "config" in str(error)
+
+
+def test_a_folder_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot make a journal"):
+        storage.create(tmp_path / "file" / "r")
+
+
+# --- refs by compare-and-swap --------------------------------------------------------------------------
+
+
+def test_a_ref_moves_only_from_where_it_was_expected(store: Store, repo: Path) -> None:
+    one, two, three = commits(repo, 3)
+    store.cas_ref(REF, None, one)
+    assert store.read_ref(REF) == one
+    for wrong in (None, two, three):
+        with pytest.raises(ConflictError, match="expected"):
+            store.cas_ref(REF, wrong, three)
+    store.cas_ref(REF, one, two)
+    with pytest.raises(ConflictError, match="absent"):
+        store.cas_ref("refs/heads/s/other", one, two)
+    assert store.read_ref(REF) == two and store.read_ref("refs/heads/s/other") is None
+    with pytest.raises(ConflictError):
+        store.cas_ref(REF, one, None)
+    store.cas_ref(REF, two, None)
+    assert store.read_ref(REF) is None and not (repo / f"{REF}.lock").exists()
+
+
+def test_a_packed_ref_counts(store: Store, repo: Path) -> None:
+    one, two = commits(repo, 2)
+    store.cas_ref(REF, None, one)
+    git("pack-refs", "--all", cwd=repo)
+    assert not (repo / REF).exists() and store.read_ref(REF) == one and store.list_refs() == [REF]
+    with pytest.raises(ConflictError):
+        store.cas_ref(REF, None, two)
+    store.cas_ref(REF, one, two)
+    assert store.read_ref(REF) == two == bytes.fromhex(git_text("rev-parse", REF, cwd=repo)) and store.list_refs() == [REF]
+    store.cas_ref(REF, two, None)
+    assert store.read_ref(REF) is None and store.list_refs() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"garbage\n", b"0" * 39, b"\x00" * 41, b"ref: refs/heads/other/main\n", b"ref: \n", b"\xff" * 41])
+def test_a_ref_that_is_none_moves_nothing(store: Store, repo: Path, content: bytes) -> None:
+    one, two = commits(repo, 2)
+    store.cas_ref("refs/heads/other/main", None, one)
+    (repo / REF).parent.mkdir(parents=True)
+    (repo / REF).write_bytes(content)
+    for old in (None, one):
+        with pytest.raises((StorageError, ConflictError)):
+            store.cas_ref(REF, old, two)
+    assert (repo / REF).read_bytes() == content and store.read_ref("refs/heads/other/main") == one
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/../x", "", "/", "refs/heads/", "refs//heads"])
+def test_a_name_that_git_does_not_take_is_one_of_our_errors(store: Store, repo: Path, ref: str) -> None:
+    (one,) = commits(repo, 1)
+    with pytest.raises(StorageError):
+        store.cas_ref(ref, None, one)
+
+
+def test_a_ref_beneath_another_is_a_storage_error(store: Store, repo: Path) -> None:
+    (one,) = commits(repo, 1)
+    git("update-ref", "refs/heads/s", one.hex(), cwd=repo)
+    with pytest.raises(StorageError, match="cannot be moved"):
+        store.cas_ref(REF, None, one)
+
+
+PROCESSES = 8
+ROUNDS = 40
+
+
+def _race(repo: Path, mine: list[bytes], number: int, barrier: Any, won: Any) -> None:
+    try:
+        _contend(repo, mine, number, barrier, won)
+    except BaseException:
+        # Else the others would wait for this one for ever.
+        barrier.abort()
+        raise
+
+
+def _contend(repo: Path, mine: list[bytes], number: int, barrier: Any, won: Any) -> None:
+    contender = Store(repo)
+    for number_of_round in range(ROUNDS):
+        ref = f"refs/heads/r{number_of_round}/main"
+        before = None
+        for phase, target in enumerate(mine):
+            barrier.wait()
+            try:
+                contender.cas_ref(ref, before, target)
+                won[(number_of_round * len(mine) + phase) * PROCESSES + number] = 1
+            except ConflictError:
+                pass
+            barrier.wait()
+            before = contender.read_ref(ref)
+
+
+def test_of_eight_processes_one_makes_the_ref_and_one_moves_it(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "LOCK_PATIENCE", 60.0)
+    phases = 3
+    ids = commits(repo, PROCESSES * phases)
+    context = multiprocessing.get_context("fork")
+    barrier, won = context.Barrier(PROCESSES), context.Array("b", ROUNDS * phases * PROCESSES, lock=False)
+    running = [
+        context.Process(target=_race, args=(repo, ids[number::PROCESSES], number, barrier, won)) for number in range(PROCESSES)
+    ]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join()
+    assert [one.exitcode for one in running] == [0] * PROCESSES
+    winners = [sum(won[at : at + PROCESSES]) for at in range(0, len(won), PROCESSES)]
+    assert winners == [1] * (ROUNDS * phases)
+
+
+def test_of_many_threads_one_moves_the_ref(store: Store, repo: Path) -> None:
+    ids = commits(repo, 8)
+    won: list[bytes] = []
+
+    def work(target: bytes) -> None:
+        try:
+            store.cas_ref(REF, None, target)
+            won.append(target)
+        except ConflictError:
+            pass
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in ids]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1 and store.read_ref(REF) == won[0]
+
+
+def test_a_stale_lock_is_named_with_its_age(store: Store, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "LOCK_PATIENCE", 0.03)
+    one, two = commits(repo, 2)
+    store.cas_ref(REF, None, one)
+    lock = repo / f"{REF}.lock"
+    lock.touch()
+    os.utime(lock, (time.time() - 4000, time.time() - 4000))
+    for old, new in ((one, two), (None, two), (one, None)):
+        with pytest.raises(RefLocked, match=rf"{lock} \(40\d\d s old\)") as caught:
+            store.cas_ref(REF, old, new)
+        assert "remove the file" in caught.value.hint
+    assert lock.exists() and store.read_ref(REF) == one
+    lock.unlink()
+    store.cas_ref(REF, one, two)
+
+
+def test_a_lock_that_is_released_in_time_is_waited_for(store: Store, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "LOCK_PATIENCE", 60.0)
+    (one,) = commits(repo, 1)
+    lock = repo / f"{REF}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    timer = threading.Timer(0.1, lock.unlink)
+    timer.start()
+    store.cas_ref(REF, None, one)
+    timer.join()
+    assert store.read_ref(REF) == one
+
+
+def test_refs_are_listed_without_locks_and_strangers(store: Store, repo: Path) -> None:
+    (one,) = commits(repo, 1)
+    names = ["refs/heads/a/main", "refs/heads/a/x", "refs/heads/b%2Fc/main", "refs/heads/B/main"]
+    for name in names:
+        store.cas_ref(name, None, one)
+    git("pack-refs", "--all", cwd=repo)
+    store.cas_ref("refs/heads/a/loose", None, one)
+    (repo / "refs/heads/a").mkdir(exist_ok=True)
+    (repo / "refs/heads/a/main.lock").touch()
+    git("update-ref", "refs/tags/t", one.hex(), cwd=repo)
+    assert store.list_refs() == sorted([*names, "refs/heads/a/loose"])
+    assert store.list_refs("a") == ["refs/heads/a/loose", "refs/heads/a/main", "refs/heads/a/x"] and store.list_refs("x") == []
+    assert store.spellings("b") == {"B"} and store.spellings("A") == {"a"} and store.spellings("B%2fc") == {"b%2Fc"}
+
+
+# --- reads ---------------------------------------------------------------------------------------------
+
+
+def test_loose_objects_are_read(store: Store, repo: Path) -> None:
+    objects = pack_order(derive(chain(3)))
+    for one in objects:
+        assert not store.has(one.oid) and code_of(store, one) == "missing-object"
+        as_loose(repo, one)
+        assert store.has(one.oid) and store.has(one.oid, refresh=False) and code_of(store, one) == "right"
+        assert not store.holds(one.oid, KIND_NAMES[one.kind], one.data + b"x")
+
+
+def test_objects_of_an_alternate_are_read(store: Store, repo: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.git"
+    storage.create(other)
+    derived = derive(chain(50))
+    objects = pack_order(derived)
+    for one in objects[:10]:
+        as_loose(other, one)
+    write_pack(other / "objects" / "pack", objects[10:], sync=False)
+    (repo / "objects" / "info").mkdir(exist_ok=True)
+    (repo / "objects" / "info" / "alternates").write_text(f"{other}/objects\n")
+    fresh = Store(repo)
+    assert {code_of(fresh, one) for one in objects} == {"right"}
+    git("update-ref", REF, derived[-1].commit[0].hex(), cwd=other)
+    git("gc", "-q", "--prune=now", cwd=other)
+    assert {code_of(Store(repo), one) for one in objects} == {"right"}
+
+
+@pytest.mark.parametrize("content", ["", "nowhere\n", "/\n", "\x00\n", "objects\n", "../objects\n", "x" * 5000])
+def test_alternates_of_nonsense_change_nothing(repo: Path, content: str) -> None:
+    one = blob(b"a")
+    (repo / "objects" / "info").mkdir(exist_ok=True)
+    (repo / "objects" / "info" / "alternates").write_text(content)
+    assert code_of(Store(repo), one) == "missing-object"
+    as_loose(repo, one)
+    assert code_of(Store(repo), one) == "right"
+
+
+def loose_path(repo: Path, one: PackObject) -> Path:
+    path = repo / "objects" / one.oid.hex()[:2] / one.oid.hex()[2:]
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def test_a_tampered_loose_object_is_refused(repo: Path) -> None:
+    for one in pack_order(derive(chain(2))):
+        path = loose_path(repo, one)
+        for content in (one.data + b" ", one.data[:-1], one.data.replace(b"host", b"HOST"), b""):
+            kind = KIND_NAMES[one.kind]
+            path.write_bytes(zlib.compress(b"%s %d\x00%s" % (kind, len(content), content)))
+            if content != one.data:
+                assert code_of(Store(repo), one) == "bad-object"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b"x", b"\x00" * 100, zlib.compress(b""), zlib.compress(b"blob"), zlib.compress(b"blob 5"), zlib.compress(b"blob 5\x00"),
+        zlib.compress(b"blob 5\x00hell"), zlib.compress(b"blob 5\x00hello!"), zlib.compress(b"blob -1\x00hello"),
+        zlib.compress(b"blob 99999999999999999999999\x00hello"), zlib.compress(b"nonsense 5\x00hello"), zlib.compress(b"tag 5\x00hello"),
+        zlib.compress(b"tree 5\x00hello"), zlib.compress(b"blob 5\x00hello")[:-3], zlib.compress(b"hello"), zlib.compress(b"blob 05\x00hello"),
+        zlib.compress(b"blob 6\x00hello"), zlib.compress(b"blob 1000000000000\x00hello"),
+    ],
+)  # fmt: skip
+def test_a_loose_file_of_nonsense_is_refused(repo: Path, raw: bytes) -> None:
+    one = blob(b"hello")
+    loose_path(repo, one).write_bytes(raw)
+
+    def work() -> None:
+        assert code_of(Store(repo), one) in ("bad-object", "right" if b"" else "bad-object", "missing-object")
+
+    assert forked(work) == 0
+
+
+def test_a_loose_bomb_is_refused(repo: Path) -> None:
+    one = blob(b"hello")
+    loose_path(repo, one).write_bytes(zlib.compress(b"blob 5\x00" + bytes(100 << 20)))
+    assert code_of(Store(repo), one) == "bad-object"
+
+
+def test_every_changed_byte_of_a_loose_object_is_right_or_refused(repo: Path) -> None:
+    one = pack_order(derive(chain(1)))[0]
+    as_loose(repo, one)
+    path = loose_path(repo, one)
+    raw = path.read_bytes()
+    path.chmod(0o644)
+    for _, spoiled in flips(raw, masks=(0xFF, 0x04)):
+        path.write_bytes(spoiled)
+        assert code_of(Store(repo), one) in ("right", "bad-object", "missing-object")
+    for size in range(len(raw)):
+        path.write_bytes(raw[:size])
+        assert code_of(Store(repo), one) in ("right", "bad-object", "missing-object")
+
+
+def test_a_folder_where_an_object_should_be(repo: Path) -> None:
+    one = blob(b"hello")
+    loose_path(repo, one).mkdir()
+    assert code_of(Store(repo), one) in ("missing-object", "bad-object")
+
+
+def recorded(journal: Journal) -> tuple[list[bytes], list[bytes]]:
+    """The raw events of session ``s`` and all of its commits, oldest first."""
+    commits_ = git_text("--no-replace-objects", "rev-list", "--reverse", REF, cwd=journal.path).split()
+    return [one.raw for one in journal.events("s")], [bytes.fromhex(one) for one in commits_]
+
+
+def filled(journal: Journal, count: int = 12) -> None:
+    with journal.session("s", create=True) as s:
+        for number in range(count - 1):
+            s.append("message", {"n": number})
+
+
+def test_replace_refs_grafts_shallow_files_and_commit_graphs_have_no_say(journal: Journal) -> None:
+    filled(journal)
+    repo = journal.path
+    events, ids = recorded(journal)
+    reader = Store(repo)
+    whole = {oid: reader.read(oid, b"commit") for oid in ids}
+    blobs = {line.split()[2]: line.split()[3] for line in git_text("ls-tree", "-r", REF, cwd=repo).splitlines()}
+    git("replace", ids[5].hex(), ids[2].hex(), cwd=repo)
+    first, second, *_ = blobs
+    git("replace", first, second, cwd=repo)
+    git("commit-graph", "write", "--reachable", cwd=repo)
+    (repo / "info").mkdir(exist_ok=True)
+    (repo / "info" / "grafts").write_text(f"{ids[8].hex()} {ids[1].hex()}\n{ids[4].hex()}\n")
+    (repo / "shallow").write_text(f"{ids[6].hex()}\n")
+    graph = repo / "objects" / "info" / "commit-graph"
+    graph.chmod(0o644)
+    raw = bytearray(graph.read_bytes())
+    random.Random(1).shuffle(raw)
+    for forged in (graph.read_bytes()[:-40] + os.urandom(40), bytes(raw), b""):
+        graph.write_bytes(forged)
+        fresh = gitjournal.open(repo)
+        assert {oid: fresh.store.read(oid, b"commit") for oid in ids} == whole
+        assert [one.raw for one in fresh.events("s")] == events and fresh.event("s", 6).raw == events[5]
+        assert fresh.store.is_shallow()
+
+
+def test_a_journal_survives_what_git_does_to_it(journal: Journal, tmp_path: Path) -> None:
+    for _ in range(4):
+        with journal.session("s", create=True) as s:
+            for number in range(30):
+                s.append("message", {"n": number})
+    events, ids = recorded(journal)
+    for command in (["gc", "-q"], ["repack", "-adfq"], ["repack", "-dq", "--geometric=2", "--write-midx"], ["gc", "-q", "--aggressive", "--prune=now"], ["pack-refs", "--all"]):
+        git(*command, cwd=journal.path)
+        fsck(journal.path)
+        assert recorded(journal) == recorded(gitjournal.open(journal.path)) == (events, ids)
+        with journal.session("s") as s:
+            s.append("message", {"after": command})
+        events, ids = recorded(journal)
+    git("clone", "-q", "--mirror", journal.path, tmp_path / "clone")
+    assert recorded(gitjournal.open(tmp_path / "clone")) == (events, ids)
+
+
+def test_keep_files_of_others_stay(store: Store) -> None:
+    folder = store.pack_folder
+    (folder / "pack-a.keep").write_text("gitjournal refs/heads/a/main\n")
+    (folder / "pack-b.keep").write_text("gitjournal refs/heads/b/main\n")
+    (folder / "pack-c.keep").write_bytes(b"\xff")
+    (folder / "pack-d.keep").touch()
+    (folder / "pack-e.keep").mkdir()
+    store.drop_keeps("gitjournal refs/heads/a/main\n")
+    assert sorted(path.name for path in folder.iterdir()) == [f"pack-{name}.keep" for name in "bcde"]
+
+
+def test_a_written_pack_is_kept_until_it_is_released(store: Store) -> None:
+    objects = pack_order(derive(chain(2)))
+    written = store.write_pack(objects, keep="k", sync=False)
+    assert written.with_suffix(".keep").exists()
+    store.release(written)
+    assert not written.with_suffix(".keep").exists() and {code_of(store, one) for one in objects} == {"right"}
