@@ -15,8 +15,9 @@ import pytest
 
 import gitjournal
 from gitjournal import canonical
+from gitjournal.event import Event
 from gitjournal.journal import Journal
-from gitjournal.objects import Deriver, Event
+from gitjournal.objects import Deriver
 from gitjournal.store import Store, create
 from gitjournal.tail import Tail
 from gitjournal.writer import Pending, publish

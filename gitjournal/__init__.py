@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gitjournal.journal import Journal as Journal
     from gitjournal.journal import Session as Session
     from gitjournal.journal import init as init
-    from gitjournal.journal import open_journal as open  # noqa: A004, F401 - gitjournal.open, as for a file
+    from gitjournal.journal import open_journal as open  # noqa: A004 - gitjournal.open, as for a file
     from gitjournal.refs import Name as Name
     from gitjournal.state import SessionState as SessionState
     from gitjournal.state import fold as fold

@@ -268,8 +268,7 @@ def _check_header(event: Event) -> None:
     _ = event.session
     seq = event.seq
     if len(event.raw) > rules.MAX_EVENT_BYTES:
-        size = len(event.raw)
-        raise FormatError("bad-member", f"an event may have {rules.MAX_EVENT_BYTES} bytes, this one has {size}", seq=seq)
+        raise _too_large(event.raw, seq)
     if (seq == 1) != (event.prev is None):
         raise FormatError("broken-link", "prev must be null at seq 1 and only there", seq=seq, where="/prev")
     if event.epoch >= rules.MAX_NUMBER:
@@ -285,15 +284,18 @@ def _check_header(event: Event) -> None:
         raise FormatError("bad-fork", "session.start must stand at seq 1 and only there", seq=seq, where="/type")
 
 
+def _too_large(raw: bytes, seq: int | None = None) -> FormatError:
+    limit = rules.MAX_EVENT_BYTES
+    return FormatError("bad-member", f"an event may have {limit} bytes, this one has {len(raw)}", seq=seq)
+
+
 def _why_not(raw: bytes) -> FormatError:
     """The rule that bytes break which `Event` cannot read."""
     if len(raw) > rules.MAX_EVENT_BYTES:
-        return FormatError("bad-member", f"an event may have {rules.MAX_EVENT_BYTES} bytes, this one has {len(raw)}")
+        return _too_large(raw)
     try:
         rules.check_members(canonical.loads_canonical(raw))
     except FormatError as error:
         return error
     # The patterns and `check_members` say the same thing twice; a test compares them.
     return FormatError("bad-member", "the event is not in the form of section 2")
-
-

@@ -33,9 +33,7 @@ from gitjournal.store import Store
 from gitjournal.writer import Draft, Durability, Pending, Writer, start_branch
 
 #: Types that have a meaning for the chain; only the calls named for them make such events.
-RESERVED_TYPES = frozenset(
-    {"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"}
-)
+RESERVED_TYPES = frozenset({"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"})
 _FOLDER = ".gitjournal"
 _MOST_CHAINS = 1024
 #: The version of docs/format.md that journals are made for.
@@ -373,9 +371,7 @@ class Journal:
         """Begin the new session ``session`` with the events 1..``at`` of a branch as its past. Copies nothing."""
         return self._split(self.resolve(name), at, Name(session), "session.fork", {}, None)
 
-    def _split(
-        self, parent: Name, at: int, child: Name, kind: str, data: dict[str, Any], epoch: int | None
-    ) -> Name:
+    def _split(self, parent: Name, at: int, child: Name, kind: str, data: dict[str, Any], epoch: int | None) -> Name:
         _not_the_log(child)
         chain = self.chain(parent)
         before, owner = chain.event(at), chain.owner(at)

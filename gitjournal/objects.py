@@ -12,23 +12,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha1, sha256
 from typing import Any, NamedTuple
 
-from gitjournal import (
-    canonical,  # noqa
-    rules,
-)
+from gitjournal import rules
 from gitjournal.errors import FormatError
-from gitjournal.event import _FRONT, _REST, _REST_AT, Event, Source, _check_header, _session, _why_not  # noqa
-
-# shim-begin
-from gitjournal.rules import *  # noqa
-from gitjournal.rules import CONTROL as _CONTROL
-from gitjournal.rules import WORDING as _RULES
-from gitjournal.rules import check_files as _check_files
-from gitjournal.rules import check_members, unix_seconds  # noqa
-from gitjournal.rules import check_tags as _check_tags
-from gitjournal.rules import is_time as _is_time
-
-# shim-end
+from gitjournal.event import Event
 
 
 def git_id(kind: bytes, data: bytes) -> bytes:
@@ -102,7 +88,7 @@ def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
             return
     files: dict[int, bytes] = {}
     for mode, name, oid in tree_entries(leaf):
-        stem, dot, suffix = name.partition(b".")
+        stem, _, suffix = name.partition(b".")
         if mode != b"100644" or len(stem) != 8 or not stem.isdigit():
             raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
         if suffix == b"json":
@@ -164,7 +150,8 @@ def parse_commit(raw: bytes) -> Commit | None:
         session = match["session"].decode()
     except UnicodeDecodeError:
         return None
-    if rules.CONTROL.search(session) or len(match["session"]) > rules.MAX_SESSION_BYTES or len(match["type"]) > rules.MAX_TYPE_BYTES:
+    too_long = len(match["session"]) > rules.MAX_SESSION_BYTES or len(match["type"]) > rules.MAX_TYPE_BYTES
+    if too_long or rules.CONTROL.search(session):
         return None
     return Commit(
         tree=bytes.fromhex(match["tree"].decode()),

@@ -240,9 +240,7 @@ def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
     return content + sha1(content).digest()
 
 
-def publish(
-    folder: Path, count: int, fill: Callable[[Out], Iterable[Entry]], keep: str | None, sync: bool
-) -> Path:
+def publish(folder: Path, count: int, fill: Callable[[Out], Iterable[Entry]], keep: str | None, sync: bool) -> Path:
     """Write temporary files, sync, then give them their names: ``.keep``, ``.pack``, last the ``.idx``.
 
     ``fill`` writes the entries and returns the index lines in id order. Crashing before the ``.idx`` is named leaves

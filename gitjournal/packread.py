@@ -164,7 +164,7 @@ class Pack:
             offset = below
             base = self._bases.get(offset)
         for at_offset, at, size in reversed(deltas):
-            if len(base[1]) <= _LARGEST_BASE:
+            if len(base[1]) <= _LARGEST_BASE and offset not in self._bases:
                 _remember(self._bases, offset, base, _MOST_BASES)
             delta = self._inflate(self._view(at_offset, _HEAD), at, at_offset, size)
             base, offset = (base[0], apply_delta(base[1], delta)), at_offset
@@ -325,6 +325,7 @@ class Packs:
         self.folder = folder
         self._packs: dict[str, Pack] = {}
         self._order: list[Pack] = []
+        self._listed: set[str] = set()
 
     def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
         """(kind, content) from whichever pack has the object; None when none has. Raises BadPack."""
@@ -336,17 +337,21 @@ class Packs:
         return self._locate(oid, refresh) is not None
 
     def _locate(self, oid: bytes, refresh: bool = True) -> tuple[Pack, int] | None:
-        for again in (False, True):
-            if again and not (refresh and self.refresh()):
-                return None
-            for pack in self._order:
+        unchanged = 0
+        while True:
+            order = self._order
+            for pack in order:
                 offset = pack.offset(oid)
                 if offset is not None:
                     # Neighbours in time are neighbours in a pack: ask this one first the next time.
-                    if pack is not self._order[0]:
-                        self._order = [pack, *(other for other in self._order if other is not pack)]
+                    if pack is not order[0]:
+                        self._order = [pack, *(other for other in order if other is not pack)]
                     return pack, offset
-        return None
+            # A pack can be folded into a new one while the folder is listed, and be in neither place of the list:
+            # nothing is missing before two looks in a row have shown the same.
+            if not refresh or unchanged == 2:
+                return None
+            unchanged = 0 if self.refresh() else unchanged + 1
 
     def refresh(self) -> bool:
         """Look at the folder again. True when its packs have changed."""
@@ -354,8 +359,9 @@ class Packs:
             names = {name for name in os.listdir(self.folder) if name.endswith(".idx")}
         except FileNotFoundError:
             names = set()
-        if names == self._packs.keys():
+        if names == self._listed:
             return False
+        self._listed = names
         packs = {name: pack for name, pack in self._packs.items() if name in names}
         for name in names - packs.keys():
             try:
@@ -363,6 +369,5 @@ class Packs:
             except (OSError, BadPack):
                 # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
                 continue
-        changed = packs.keys() != self._packs.keys()
         self._packs, self._order = packs, list(packs.values())
-        return changed
+        return True

@@ -185,5 +185,3 @@ def _is_tag(name: str, value: Any, count: int) -> bool:
             and (value[1] == "" or value[1].startswith("/"))
         )
     return name in (JSON_TAG, B64_TAG) and type(value) is str
-
-

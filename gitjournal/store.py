@@ -33,6 +33,8 @@ from gitjournal.packread import BadPack, Packs
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
+#: How long a lock file must stay unchanged before it is taken for a dead writer's, in seconds.
+DEAD_LOCK = 1.0
 _MOST_RECENT = 64
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")
 
@@ -261,6 +263,22 @@ class Store:
         if found != old:
             there = found.hex() if found else "absent"
             raise ConflictError(f"ref {ref} is {there}, expected {old.hex() if old else 'absent'}")
+
+    def drop_dead_lock(self, ref: str) -> None:
+        """Remove the lock file of a ref whose last writer has died; the caller holds the branch's lease.
+
+        A lock that is alive is held for milliseconds, so one that stays as it is for a second belonged to the dead.
+        """
+        lock = self.path / f"{ref}.lock"
+        try:
+            before = lock.stat()
+            time.sleep(max(0.0, min(DEAD_LOCK, DEAD_LOCK - (time.time() - before.st_mtime))))
+            after = lock.stat()
+            if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
+                lock.unlink()
+        except OSError:
+            # Gone meanwhile; or it stays, and the move of the ref will name it.
+            return
 
     def _locked(self, ref: str, refusal: str) -> JournalError:
         lock = self.path / f"{ref}.lock"

@@ -143,6 +143,11 @@ class Tail:
                 raise
 
     @property
+    def failed(self) -> str:
+        """Why nobody can know what is on disk until the file is opened anew; empty when all is well."""
+        return self._failed
+
+    @property
     def used(self) -> int:
         """Bytes in use."""
         return self._end

@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from gitjournal import pack
+from gitjournal.errors import disk_errors
 from gitjournal.packread import BadPack, Pack
 
 #: A tier becomes one pack of the next tier when it holds this many.
@@ -36,7 +37,7 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
     ``lock`` is a file that keeps two processes from folding at once; when another holds it this returns 0.
     Raises StorageError; a crash at any point leaves every object in at least one complete pack.
     """
-    with _only_one(lock) as alone:
+    with disk_errors(f"fold the packs in {folder}"), _only_one(lock) as alone:
         for tier in _full_tiers(folder) if alone else ():
             group = _joinable(tier)
             if len(group) > 1:
@@ -61,9 +62,10 @@ def _only_one(lock: Path) -> Iterator[bool]:
 
 def _full_tiers(folder: Path) -> Iterator[list[Path]]:
     """The packs of each tier that holds enough of them, lowest tier first, oldest pack first."""
-    midx = folder / "multi-pack-index"
-    listed = midx.read_bytes() if midx.exists() else b""
     names = set(os.listdir(folder))
+    # One file, or since git 2.47 a folder of layers.
+    indexes = [folder / "multi-pack-index", *folder.glob("multi-pack-index.d/*.midx")]
+    listed = b"".join(path.read_bytes() for path in indexes if path.exists())
     tiers: dict[int, list[tuple[int, Path]]] = defaultdict(list)
     for name in names:
         stem = name.removesuffix(".pack")

@@ -495,5 +495,3 @@ def _compare(one: _Check, other: _Check) -> None:
         return
     text = f"{one.report.name} and {other.report.name} go on differently after event {low}, and neither says so"
     other.report.add("equivocation", low + 1, second[32 * low : 32 * low + 32].hex(), text)
-
-

@@ -142,6 +142,9 @@ class Writer:
 
     def _recover(self, epoch: int | None) -> None:
         self.store.drop_keeps(self._note)
+        if self._lease.last_epoch:
+            # The writer before died, perhaps while it moved the ref.
+            self.store.drop_dead_lock(self.chain.ref)
         self._git = self.store.read_ref(self.chain.ref)
         commit = self.chain.read_commit(self._git) if self._git else None
         self._deriver = self.chain.deriver_at(self._git)
@@ -212,8 +215,10 @@ class Writer:
     def _guard(self, expected_seq: int | None) -> None:
         if self._closing.is_set():
             raise UsageError(f"{self.chain.name} is closed")
-        if self._failed:
-            raise StorageError(self._failed, hint="Open the session again: it recovers what is on disk.")
+        # A tail that failed may hold an event that was not acknowledged: another in its place would contradict it.
+        failed = self._failed or (self._tail.failed if self._tail else "")
+        if failed:
+            raise StorageError(failed, hint="Open the session again: it recovers what is on disk.")
         self._lease.check()
         head_seq = self._head.seq if self._head else 0
         if expected_seq is not None and expected_seq != head_seq:
@@ -485,9 +490,7 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
         event = Event.build(members)
         lease.stamp(event.epoch)
         note = f"gitjournal {child.ref}\n"
-        ids = publish(
-            child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sync=True
-        )
+        ids = publish(child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sync=True)
         child.index.replace(event.seq, ids[-1:])
         with suppress(StorageError, OSError):
             child.store.fold(sync=True)

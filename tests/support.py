@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Public sessions to import; absent outside of the project's own machines.
 CORPUS = ROOT.parent / "shared" / "corpus"
 
+
 class PackObject(NamedTuple):
     """An object for a pack: type number, id (20 bytes), content."""
 
@@ -72,8 +73,9 @@ def fsck(repo: Path) -> None:
     """`git fsck --strict` finds no fault, and `git verify-pack` none in any pack."""
     found = git("fsck", "--strict", "--full", "--no-dangling", cwd=repo)
     assert not [line for line in (found.stdout + found.stderr).splitlines() if line.startswith((b"error", b"warn"))]
-    for pack in sorted((repo / "objects" / "pack").glob("*.pack")):
-        git("verify-pack", pack, cwd=repo)
+    # A pack without its index is what a crash leaves: to git it is not there.
+    for index in sorted((repo / "objects" / "pack").glob("*.idx")):
+        git("verify-pack", index, cwd=repo)
 
 
 # --- events ----------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ from gitjournal.errors import (
     UsageError,
     VerificationError,
 )
+from gitjournal.event import Event
 from gitjournal.journal import Journal, Session
-from gitjournal.objects import Deriver, Event, git_id
+from gitjournal.objects import Deriver, git_id
 from gitjournal.refs import Name
 from gitjournal.writer import Draft, Writer
 

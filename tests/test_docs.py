@@ -33,9 +33,10 @@ import pytest
 from support import ROOT, fsck, git, git_text
 
 import gitjournal
-from gitjournal import formats, objects, refs, tail, tiers, writer
+from gitjournal import formats, refs, rules, tail, tiers, writer
+from gitjournal.event import Event
 from gitjournal.journal import Journal
-from gitjournal.objects import Deriver, Event, side_file
+from gitjournal.objects import Deriver, side_file
 from gitjournal.refs import Name
 from gitjournal.tail import Tail
 from gitjournal.verify import MAX_FINDINGS
@@ -266,11 +267,11 @@ def test_numbers_on_the_pages_are_those_of_the_code() -> None:
     tail_limit = f"{writer.FLUSH_EVENTS} events or {writer.FLUSH_BYTES >> 20} MiB"
     for page in (FORMAT, HOUSE):
         assert tail_limit in page
-        assert f"{objects.MAX_SEQ:,}" in page and f"{objects.MAX_EVENT_BYTES >> 20} MiB" in page
+        assert f"{rules.MAX_SEQ:,}" in page and f"{rules.MAX_EVENT_BYTES >> 20} MiB" in page
     assert f"at most {refs.MAX_ENCODED} bytes" in FORMAT and f"1 to {refs.MAX_ID_BYTES} bytes" in FORMAT
-    assert f"strings of {objects.SIDE_FILE_BYTES >> 10} KiB or more" in FORMAT
+    assert f"strings of {rules.SIDE_FILE_BYTES >> 10} KiB or more" in FORMAT
     limits = rows(HOUSE, "limit", "value", "from")
-    assert limits["one side file"][0].startswith(f"{objects.MAX_FILE_BYTES >> 30} GiB")
+    assert limits["one side file"][0].startswith(f"{rules.MAX_FILE_BYTES >> 30} GiB")
     assert limits["packs that are joined"][0].startswith(f"up to {tiers.LIMIT >> 20} MiB") and tiers.FAN_IN == 8
     assert limits["findings of one report"][0] == f"{MAX_FINDINGS:,}"
 

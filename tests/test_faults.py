@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 import gitjournal
-from gitjournal.errors import JournalError, StorageError
+from gitjournal.errors import JournalError, RefLocked, StorageError
 from gitjournal.store import Store
 
 CALLS = ["pwrite", "fdatasync", "fsync", "rename", "replace", "unlink", "open", "ftruncate", "fchmod"]
@@ -108,7 +108,7 @@ def run_child(folder: Path, at: int, how: str) -> tuple[int, list[dict[str, Any]
             life(folder, lambda line: os.write(write_end, json.dumps(line).encode() + b"\n") and None)
             os.write(write_end, json.dumps({"calls": faults.count}).encode() + b"\n")
             status = 0
-        except BaseException as error:  # noqa: BLE001 - whatever leaks is what the test is for
+        except BaseException as error:
             leak = "".join(traceback.format_exception(error))[-900:]
             os.write(write_end, json.dumps({"leak": leak}).encode() + b"\n")
         finally:
@@ -265,3 +265,31 @@ except gitjournal.JournalError as error:
     assert gitjournal.verify(journal, "s").ok
 
 
+def test_the_ref_lock_of_a_dead_writer_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal = gitjournal.init(folder)
+    script = """
+import os, sys, gitjournal
+session = gitjournal.open(sys.argv[1]).session("s", create=True)
+session.flush()
+open(sys.argv[1] + "/refs/heads/s/main.lock", "x").close()
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", script, str(folder)], check=False).returncode == -9
+    with journal.session("s") as session:
+        session.append("note", {})
+    assert journal.chain(gitjournal.Name("s")).snapshot().in_git == 2
+
+
+def test_a_ref_lock_that_no_writer_of_ours_left_is_named_and_kept(tmp_path: Path) -> None:
+    journal = gitjournal.init(tmp_path / "journal")
+    journal.session("s", create=True).close()
+    lock = tmp_path / "journal" / "refs" / "heads" / "s" / "main.lock"
+    lock.touch()
+    session = journal.session("s")
+    done = session.append("note", {})
+    with pytest.raises(RefLocked, match=r"main\.lock .* old"):
+        session.flush()
+    lock.unlink()
+    session.close()
+    assert journal.head("s") == done

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 import gitjournal
 from gitjournal import Journal, canonical, fold, formats
 from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
+from gitjournal.event import Event
 from gitjournal.formats import ImportReport, export, import_file, importer, records
 from gitjournal.formats.claude_code import SALVAGE, ClaudeCode
 from gitjournal.formats.generic import Records
 from gitjournal.formats.records import NOT_JSON
 from gitjournal.formats.report import KINDS
 from gitjournal.formats.times import to_ts
-from gitjournal.objects import Event
 from gitjournal.refs import Name
 
 ROOT = Path(__file__).resolve().parents[1]

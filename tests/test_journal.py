@@ -29,8 +29,9 @@ from gitjournal.errors import (
     NotFound,
     UsageError,
 )
+from gitjournal.event import Event
 from gitjournal.journal import Journal, Session, discover
-from gitjournal.objects import Deriver, Event, FileBlob, git_id, side_file
+from gitjournal.objects import Deriver, FileBlob, git_id, side_file
 from gitjournal.refs import Name
 from gitjournal.verify import verify_session
 from gitjournal.writer import Draft

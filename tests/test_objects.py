@@ -6,23 +6,40 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import as_loose, chain, derive, event, flips, fsck, git, git_text, pack_order
 
 from gitjournal import objects
+from gitjournal.errors import FormatError
 from gitjournal.event import Event
-from gitjournal.objects import Commit, Deriver, FileBlob, commit_bytes, git_id, parse_commit, side_file
+from gitjournal.objects import (
+    Commit,
+    Deriver,
+    FileBlob,
+    commit_bytes,
+    git_id,
+    leaf_events,
+    parse_commit,
+    side_file,
+    tree_entries,
+)
 from gitjournal.rules import unix_seconds
-from support import as_loose, chain, derive, event, flips, fsck, git, git_text, pack_order
 
 SIGNATURE = "-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAAAQ==\nAAAA+/Zz\n-----END SSH SIGNATURE-----\n"
 
 
 def test_a_side_file_describes_its_bytes() -> None:
     made = side_file(b"\x00\xff", "image/png", "x.png")
-    assert made.entry == {"sha256": sha256(b"\x00\xff").hexdigest(), "size": 2, "media_type": "image/png", "name": "x.png"}
+    assert made.entry == {
+        "sha256": sha256(b"\x00\xff").hexdigest(),
+        "size": 2,
+        "media_type": "image/png",
+        "name": "x.png",
+    }
     assert made.oid == git_id(b"blob", b"\x00\xff") and "name" not in side_file(b"", "a/b").entry
 
 
@@ -32,9 +49,12 @@ def _without(raw: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def session_with_files() -> tuple[list[Event], dict[int, list[FileBlob]]]:
-    """Nine events by several actors; one has twelve side files, so that git's order of names matters (.10 before .2)."""
+    """Nine events by several actors; one has twelve side files, so that git's order matters (.10 before .2)."""
     actors = ["host", "user", "assistant", "tool:shell", "user:ana@example.com", "a/b+c", "0", "x-y", "Z"]
-    files = {3: [side_file(b"%d" % k, "text/plain") for k in range(12)], 5: [side_file(b"", "a/b"), side_file(b"0", "a/b")]}
+    files = {
+        3: [side_file(b"%d" % k, "text/plain") for k in range(12)],
+        5: [side_file(b"", "a/b"), side_file(b"0", "a/b")],
+    }
     out: list[Event] = []
     prev = None
     for seq, actor in enumerate(actors, 1):
@@ -52,7 +72,13 @@ def git_tree(repo: Path, paths: Mapping[str, bytes]) -> bytes:
         entries.setdefault(folder, []).append(f"100644 blob {oid.hex()}\t{leaf}")
     for depth in (1, 0):
         folders = sorted(folder for folder in entries if folder and folder.count("/") == depth)
-        made = git_text("mktree", "--missing", "--batch", cwd=repo, stdin="\n\n".join("\n".join(entries[f]) for f in folders).encode())
+        made = git_text(
+            "mktree",
+            "--missing",
+            "--batch",
+            cwd=repo,
+            stdin="\n\n".join("\n".join(entries[f]) for f in folders).encode(),
+        )
         for folder, tree in zip(folders, made.split(), strict=True):
             parent, _, leaf = folder.rpartition("/")
             entries.setdefault(parent, []).append(f"040000 tree {tree}\t{leaf}")
@@ -72,8 +98,10 @@ def paths_of(events: Sequence[Event], files: Mapping[int, Sequence[FileBlob]]) -
 def git_commit(repo: Path, one: Event, tree: bytes, parent: bytes | None, time: int) -> bytes:
     """The id that `git commit-tree` gives to the commit of section 6."""
     person = {
-        "GIT_AUTHOR_NAME": one.actor, "GIT_AUTHOR_EMAIL": f"{one.actor}@gitjournal.invalid", "GIT_AUTHOR_DATE": f"{time} +0000",
-        "GIT_COMMITTER_NAME": "gitjournal", "GIT_COMMITTER_EMAIL": "gitjournal@gitjournal.invalid", "GIT_COMMITTER_DATE": f"{time} +0000",
+        "GIT_AUTHOR_NAME": one.actor, "GIT_AUTHOR_EMAIL": f"{one.actor}@gitjournal.invalid",
+        "GIT_AUTHOR_DATE": f"{time} +0000",
+        "GIT_COMMITTER_NAME": "gitjournal", "GIT_COMMITTER_EMAIL": "gitjournal@gitjournal.invalid",
+        "GIT_COMMITTER_DATE": f"{time} +0000",
     }  # fmt: skip
     message = f"{one.type} #{one.seq}\n\nSession: {one.session}\nEvent-Hash: sha256:{one.hash}\n"
     parents = ["-p", parent.hex()] if parent else []
@@ -110,15 +138,46 @@ def long_chain() -> tuple[list[Event], list[objects.Derived]]:
 def test_trees_at_the_boundaries_are_those_of_git(repo: Path, long_chain: Any, seq: int) -> None:
     events, derived = long_chain
     assert git_tree(repo, paths_of(events[:seq], {})) == derived[seq - 1].trees[2][0]
-    assert objects.event_path(seq) == list(paths_of(events[seq - 1 : seq], {}))[0]
+    assert objects.event_path(seq) == next(iter(paths_of(events[seq - 1 : seq], {})))
+
+
+def test_a_leaf_tree_reads_back_as_its_events(long_chain: Any) -> None:
+    events, files = session_with_files()
+    leaf = derive(events, files)[-1].trees[0][1]
+    expected = [(one.seq, git_id(b"blob", one.raw), [file.oid for file in files.get(one.seq, ())]) for one in events]
+    assert [(seq, oid, list(ids)) for seq, oid, ids in leaf_events(leaf)] == expected
+    _, derived = long_chain
+    assert [seq for seq, _, _ in leaf_events(derived[9_998].trees[0][1])] == list(range(9_900, 10_000))
+    assert [name for _, name, _ in tree_entries(derived[-1].trees[2][1])] == [b"0000", b"0001"]
+
+
+@pytest.mark.parametrize("files", [{}, {3: [side_file(b"x", "a/b")] * 11}])
+def test_a_leaf_tree_of_any_other_bytes_is_read_or_refused(files: dict[int, list[FileBlob]]) -> None:
+    leaf = derive(chain(4), files)[-1].trees[0][1]
+    spoiled = [one for _, one in flips(leaf, masks=(0xFF, 0x01, 0x10))]
+    cut = [leaf[:size] for size in range(len(leaf))]
+    odd = [
+        leaf.replace(b"00000002", other) for other in (b"0000000", b"-0000002", "\u0662".encode() * 4, b"2" * 6000, b"")
+    ]
+    suffixes = [
+        leaf.replace(b".json", other) for other in (b".", b".JSON", b".9" + b"9" * 6000, b".-1", b"", b".json.1")
+    ]
+    for raw in (*spoiled, *cut, *odd, *suffixes):
+        try:
+            list(leaf_events(raw))
+        except FormatError as error:
+            assert error.code == "bad-tree"
 
 
 def test_every_older_tree_is_a_prefix_of_the_newer(long_chain: Any) -> None:
     _, derived = long_chain
-    for older, newer in zip(derived[10_050:], derived[10_051:], strict=False):
+    for older, newer in pairwise(derived[10_050:]):
         if newer.seq % 100:
             assert newer.trees[0][1].startswith(older.trees[0][1])
-            assert newer.trees[1][1][:-20] == older.trees[1][1][:-20] and newer.trees[2][1][:-20] == older.trees[2][1][:-20]
+            assert (
+                newer.trees[1][1][:-20] == older.trees[1][1][:-20]
+                and newer.trees[2][1][:-20] == older.trees[2][1][:-20]
+            )
 
 
 def test_resuming_anywhere_is_going_on(long_chain: Any) -> None:
@@ -183,15 +242,21 @@ GPGSIG = SIGNED[SIGNED.index(b"gpgsig") : SIGNED.index(b"\n\nmessage") + 1]
     ("old", "new"),
     [
         (b"tree ", b"tree  "), (b"tree ", b"Tree "), (b"\nparent ", b"\nparents "), (b"author host", b"author  host"),
-        (b"author host <host@", b"author host <user@"), (b"author host <host@gitjournal.invalid>", b"author host <host@example.com>"),
+        (b"author host <host@", b"author host <user@"),
+        (b"author host <host@gitjournal.invalid>", b"author host <host@example.com>"),
         (b"author host <host@", b"author h\xc3\xa9 <h\xc3\xa9@"), (b" +0000\ncommitter", b" +0100\ncommitter"),
         (b" +0000\ncommitter", b" -0000\ncommitter"), (b"committer gitjournal", b"committer git"),
-        (b"\n\nmessage", b"\nencoding UTF-8\n\nmessage"), (b"\n\nmessage", b"\nmergetag x\n\nmessage"), (b"\n\nmessage", b"\n\n\nmessage"),
-        (b"message #2", b"message  #2"), (b"message #2", b"message #0"), (b"message #2", b"message #02"), (b"message #2", b"message #100000000"),
-        (b"message #2", b"Message #2"), (b"message #2", b"message. #2"), (b"message #2", b"a..b #2"), (b"message #2", b"x" * 65 + b" #2"),
-        (b"\n\nSession: s", b"\nSession: s"), (b"Session: s", b"Session: "), (b"Session: s", b"session: s"), (b"Session: s", b"Session: s\x00"),
+        (b"\n\nmessage", b"\nencoding UTF-8\n\nmessage"), (b"\n\nmessage", b"\nmergetag x\n\nmessage"),
+        (b"\n\nmessage", b"\n\n\nmessage"),
+        (b"message #2", b"message  #2"), (b"message #2", b"message #0"), (b"message #2", b"message #02"),
+        (b"message #2", b"message #100000000"),
+        (b"message #2", b"Message #2"), (b"message #2", b"message. #2"), (b"message #2", b"a..b #2"),
+        (b"message #2", b"x" * 65 + b" #2"),
+        (b"\n\nSession: s", b"\nSession: s"), (b"Session: s", b"Session: "), (b"Session: s", b"session: s"),
+        (b"Session: s", b"Session: s\x00"),
         (b"Session: s", b"Session: s\r"), (b"Session: s", b"Session: \x7f"), (b"Session: s", b"Session: \xff"),
-        (b"Session: s", b"Session: \xc2\x85"), (b"Session: s", b"Session: " + b"x" * 201), (b"Session: s", b"Session: s\nMore: x"),
+        (b"Session: s", b"Session: \xc2\x85"), (b"Session: s", b"Session: " + b"x" * 201),
+        (b"Session: s", b"Session: s\nMore: x"),
         (b"sha256:", b"sha1:"), (b"sha256:", b"sha256: "), (b"\n\nmessage", b"\nHG:extra x\n\nmessage"),
     ],
 )  # fmt: skip
@@ -211,17 +276,33 @@ def test_a_commit_with_doubled_missing_or_moved_lines_is_none() -> None:
     assert parse_commit(tree + parent + author + committer + rest) is not None
     assert parse_commit(tree + author + committer + rest) is not None  # of a first event, as far as a commit can tell
     for lines in (
-        [tree, tree, parent, author, committer], [tree, parent, parent, author, committer], [tree, parent, author, author, committer],
-        [tree, parent, author, committer, committer], [tree, author, committer, parent], [tree, author, parent, committer],
-        [parent, tree, author, committer], [tree, parent, committer, author], [tree, parent, author], [tree, parent, committer],
-        [parent, author, committer], [tree, parent, author, committer, GPGSIG, GPGSIG], [tree, parent, GPGSIG, author, committer],
+        [tree, tree, parent, author, committer], [tree, parent, parent, author, committer],
+        [tree, parent, author, author, committer],
+        [tree, parent, author, committer, committer], [tree, author, committer, parent],
+        [tree, author, parent, committer],
+        [parent, tree, author, committer], [tree, parent, committer, author], [tree, parent, author],
+        [tree, parent, committer],
+        [parent, author, committer], [tree, parent, author, committer, GPGSIG, GPGSIG],
+        [tree, parent, GPGSIG, author, committer],
         [tree, parent, author, committer, GPGSIG.replace(b"gpgsig", b"gpgsig-sha256")], [],
     ):  # fmt: skip
         assert parse_commit(b"".join(lines) + rest) is None
     assert parse_commit(tree + parent + author + committer + GPGSIG + rest) is not None
 
 
-@pytest.mark.parametrize("raw", [b"", b"\n", COMMIT + b"\n", COMMIT[:-1], b" " + COMMIT, COMMIT + COMMIT, COMMIT + b"\x00", COMMIT.replace(b"\n", b"\r\n")])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\n",
+        COMMIT + b"\n",
+        COMMIT[:-1],
+        b" " + COMMIT,
+        COMMIT + COMMIT,
+        COMMIT + b"\x00",
+        COMMIT.replace(b"\n", b"\r\n"),
+    ],
+)
 def test_a_commit_with_something_around_it_is_none(raw: bytes) -> None:
     assert parse_commit(raw) is None
 

@@ -20,6 +20,7 @@ import pytest
 from dulwich.repo import Repo
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import KIND_NAMES, PackObject, blob, chain, derive, flips, forked, fsck, git, git_text, pack_order
 
 from gitjournal import pack, store
 from gitjournal.errors import StorageError, VerificationError
@@ -27,7 +28,6 @@ from gitjournal.objects import git_id
 from gitjournal.pack import BLOB, COMMIT, OFS_DELTA, REF_DELTA, TREE
 from gitjournal.packread import BadPack, Pack, Packs, apply_delta
 from gitjournal.store import Store
-from support import KIND_NAMES, PackObject, blob, chain, derive, flips, forked, fsck, git, git_text, pack_order
 
 
 def noise(seed: int, size: int) -> bytes:
@@ -107,7 +107,9 @@ def object_lists(draw: st.DrawFn) -> list[PackObject]:
     blobs = []
     for size, kind, seed in seeds:
         dense = noise(seed, size)
-        blobs.append(blob({"d": dense, "t": b"%d" % seed * size, "m": dense[: size // 2] + bytes(size - size // 2)}[kind][:size]))
+        blobs.append(
+            blob({"d": dense, "t": b"%d" % seed * size, "m": dense[: size // 2] + bytes(size - size // 2)}[kind][:size])
+        )
     named = [(position, one.oid) for position, one in enumerate(distinct(blobs), 1)]
     trees = [tree_of(named[:count]) for count in range(len(named), 0, -1)]
     trees += [tree_of([(at, oid) for at, oid in named if at % step == 0]) for step in (2, 3)]
@@ -133,7 +135,11 @@ def test_a_session_packs_as_small_deltas(repo: Path) -> None:
     assert_everyone_reads(repo, objects)
     git("update-ref", "refs/heads/s/main", derive(events)[-1].commit[0].hex(), cwd=repo)
     fsck(repo)
-    depths = [int(line.split()[5]) for line in git_text("verify-pack", "-v", written, cwd=repo).splitlines() if len(line.split()) == 7]
+    depths = [
+        int(line.split()[5])
+        for line in git_text("verify-pack", "-v", written, cwd=repo).splitlines()
+        if len(line.split()) == 7
+    ]
     assert set(depths) == {1} and len(depths) > 390
 
 
@@ -217,7 +223,9 @@ def test_writing_the_same_pack_again_changes_nothing(repo: Path) -> None:
 
 @pytest.mark.parametrize("call", ["fsync", "fchmod", "rename"])
 @pytest.mark.parametrize("failing", [1, 2, 3])
-def test_a_full_disk_leaves_no_broken_pack(repo: Path, monkeypatch: pytest.MonkeyPatch, call: str, failing: int) -> None:
+def test_a_full_disk_leaves_no_broken_pack(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, call: str, failing: int
+) -> None:
     real, calls = getattr(os, call), [0]
 
     def fail(*args: Any) -> Any:
@@ -447,7 +455,9 @@ def test_an_index_with_an_offset_table_beyond_its_end_is_refused(bench: Bench) -
     count = len(bench.objects)
     at = 1032 + 24 * count
     for word in (0x80000000, 0x80000001, 0xFFFFFFFF):
-        assert set(bench.outcomes(bench.pack, bench.idx[:at] + struct.pack(">I", word) * count + bench.idx[at + 4 * count :])) == {"bad-object"}
+        assert set(
+            bench.outcomes(bench.pack, bench.idx[:at] + struct.pack(">I", word) * count + bench.idx[at + 4 * count :])
+        ) == {"bad-object"}
 
 
 def test_garbage_where_packs_should_be_is_passed_over(bench: Bench) -> None:
@@ -503,7 +513,9 @@ def within(limit: int, work: Callable[[], object]) -> None:
     assert forked(bounded) == 0
 
 
-@pytest.mark.parametrize("claim", [0, 1, 10, 63, 64, 1000, (50 << 20) - 1, (50 << 20) + 1, (1 << 30) - 1, 10 << 30, 1 << 62, 1 << 200])
+@pytest.mark.parametrize(
+    "claim", [0, 1, 10, 63, 64, 1000, (50 << 20) - 1, (50 << 20) + 1, (1 << 30) - 1, 10 << 30, 1 << 62, 1 << 200]
+)
 def test_an_entry_that_claims_another_size_than_it_has(tmp_path: Path, claim: int) -> None:
     inflated = zlib.compress(bytes(50 << 20), 1)
 
@@ -547,8 +559,10 @@ def _distance(number: int) -> bytes:
 @pytest.mark.parametrize(
     "delta",
     [
-        b"", b"\x80", b"\x05", b"\x05\x05", b"\x05\x05\x00", b"\x05\x05\x06abcde", b"\x05\x05\x05abcd", b"\x04\x05\x05abcde",
-        b"\x05\x05\x91\x00", b"\x05\x05\x91\x01\x05", b"\x05\x05\x90\x06", b"\x05\x05\xff\xff\xff\xff\xff\xff\xff\xff", b"\x05\x06\x90\x05",
+        b"", b"\x80", b"\x05", b"\x05\x05", b"\x05\x05\x00", b"\x05\x05\x06abcde", b"\x05\x05\x05abcd",
+        b"\x04\x05\x05abcde",
+        b"\x05\x05\x91\x00", b"\x05\x05\x91\x01\x05", b"\x05\x05\x90\x06",
+        b"\x05\x05\xff\xff\xff\xff\xff\xff\xff\xff", b"\x05\x06\x90\x05",
         b"\x05\x04\x90\x05", b"\x05\x05\x80", b"\x05" + b"\xff" * 9 + b"\x01", b"\xff" * 20, b"\x05\x05\x91\x05\x00",
     ],
 )  # fmt: skip
@@ -573,10 +587,13 @@ def test_a_delta_copies_and_inserts() -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        head(0, 5), head(4, 5), head(5, 5), b"\xff" * 40, b"\x80" * 40, head(BLOB, 5) + b"nonsense" * 5, head(BLOB, 5) + b"\x78",
+        head(0, 5), head(4, 5), head(5, 5), b"\xff" * 40, b"\x80" * 40, head(BLOB, 5) + b"nonsense" * 5,
+        head(BLOB, 5) + b"\x78",
         head(BLOB, 5) + zlib.compress(b"hello")[:-5], head(OFS_DELTA, 5) + b"\x00" + zlib.compress(b"hello"),
-        head(OFS_DELTA, 5) + b"\x7f" + zlib.compress(b"hello"), head(OFS_DELTA, 5) + b"\xff" * 40, head(OFS_DELTA, 5) + b"\xff" * 300_000,
-        head(OFS_DELTA, 5) + b"\x80" * 30 + zlib.compress(b"hello"), head(REF_DELTA, 5) + bytes(20) + zlib.compress(b"hello"),
+        head(OFS_DELTA, 5) + b"\x7f" + zlib.compress(b"hello"), head(OFS_DELTA, 5) + b"\xff" * 40,
+        head(OFS_DELTA, 5) + b"\xff" * 300_000,
+        head(OFS_DELTA, 5) + b"\x80" * 30 + zlib.compress(b"hello"),
+        head(REF_DELTA, 5) + bytes(20) + zlib.compress(b"hello"),
         head(REF_DELTA, 5) + sha1(b"0").digest() + zlib.compress(b"hello"), head(REF_DELTA, 5) + b"\x00",
     ],
 )  # fmt: skip
@@ -598,9 +615,11 @@ def test_a_stream_that_is_larger_than_its_content_is_still_read(tmp_path: Path, 
     # Odd, but every git reads it: an empty block after every byte.
     one = blob(noise(3, 400))
     deflate = zlib.compressobj(9)
-    stream = b"".join(deflate.compress(one.data[at : at + 1]) + deflate.flush(flush) for at in range(400)) + deflate.flush()
+    stream = (
+        b"".join(deflate.compress(one.data[at : at + 1]) + deflate.flush(flush) for at in range(400)) + deflate.flush()
+    )
     assert len(stream) > 2000
-    reader, oid = forged(tmp_path, [head(BLOB, 400) + stream])
+    reader, _ = forged(tmp_path, [head(BLOB, 400) + stream])
     name = reader.path / "objects/pack/pack-x.idx"
     body = (reader.path / "objects/pack/pack-x.pack").read_bytes()
     name.write_bytes(pack._index([(one.oid, 0, 12)], body[-20:]))

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from gitjournal import canonical, foreign
 from gitjournal.errors import FormatError, NotFound
-from gitjournal.objects import SIDE_FILE_BYTES, FileBlob
+from gitjournal.objects import FileBlob
 from gitjournal.payload import TEXT, extract, lenient, refer, resolve, wrap, wrap_value, wrappers
+from gitjournal.rules import SIDE_FILE_BYTES
 
 LONE = "\ud83d"
 

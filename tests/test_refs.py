@@ -7,22 +7,45 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import git
 
 from gitjournal import refs
 from gitjournal.errors import UsageError
 from gitjournal.refs import Name
-from support import git
 
 # What git, file systems and our own syntax treat in a special way.
-NASTY = ["/", ":", ".", "..", ".lock", "-", "@", "@{", "~", "^", "?", "*", "[", "\\", " ", "%", "%2E", "HEAD", "é", "😀"]
+NASTY = [
+    "/",
+    ":",
+    ".",
+    "..",
+    ".lock",
+    "-",
+    "@",
+    "@{",
+    "~",
+    "^",
+    "?",
+    "*",
+    "[",
+    "\\",
+    " ",
+    "%",
+    "%2E",
+    "HEAD",
+    "é",
+    "😀",
+]
 ids = st.one_of(
     st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=60),
     st.lists(st.sampled_from([*NASTY, "a", "B", "lock"]), min_size=1, max_size=12).map("".join),
 ).filter(lambda text: len(refs.encode(text)) <= refs.MAX_ENCODED)
 
 SAMPLE = [
-    *NASTY, "a.lock", "a.lock.lock", ".lock", "x.LOCK", "a..b", "...", "a.", ".a", "-a", "a-", "a//b", "/a", "a/", "a@{1}",
-    "s 1", "a\u0301", "\u202eabc", "refs/heads/main", "@", "a" * 200, "%", "%%", "%2e", "main", "FETCH_HEAD", "a:b", "~1",
+    *NASTY, "a.lock", "a.lock.lock", ".lock", "x.LOCK", "a..b", "...", "a.", ".a", "-a", "a-", "a//b", "/a", "a/",
+    "a@{1}",
+    "s 1", "a\u0301", "\u202eabc", "refs/heads/main", "@", "a" * 200, "%", "%%", "%2e", "main", "FETCH_HEAD", "a:b",
+    "~1",
 ]  # fmt: skip
 
 
@@ -39,7 +62,9 @@ def test_no_two_ids_share_a_ref(pair: list[str]) -> None:
 @given(ids)
 def test_only_safe_characters_come_out(text: str) -> None:
     out = refs.encode(text)
-    assert out.isascii() and not set(out) - set("%._-" + "abcdefghijklmnopqrstuvwxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+    assert out.isascii() and not set(out) - set(
+        "%._-" + "abcdefghijklmnopqrstuvwxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    )
     assert not out.startswith((".", "-")) and not out.endswith((".", ".lock")) and ".." not in out
 
 
@@ -85,7 +110,8 @@ def test_decoding_accepts_only_what_encoding_makes(component: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "component", ["", "%2e", "%41", "%", "%2", "%zz", "a b", "%ff", "é", ".a", "a.lock", "a..b", "%C3", "\ud800", "\udcff"]
+    "component",
+    ["", "%2e", "%41", "%", "%2", "%zz", "a b", "%ff", "é", ".a", "a.lock", "a..b", "%C3", "\ud800", "\udcff"],
 )
 def test_a_component_that_we_never_make_is_refused(component: str) -> None:
     with pytest.raises(UsageError):
@@ -95,7 +121,8 @@ def test_a_component_that_we_never_make_is_refused(component: str) -> None:
 @pytest.mark.parametrize(
     "ref",
     [
-        "refs/heads/s", "refs/heads/s/a/b", "refs/heads/", "refs/heads//", "refs/heads/s/", "refs/tags/s/main", "HEAD", "",
+        "refs/heads/s", "refs/heads/s/a/b", "refs/heads/", "refs/heads//", "refs/heads/s/", "refs/tags/s/main",
+        "HEAD", "",
         "s/main", "refs/heads/%ff/main", "refs/heads/a%00/main", "refs/heads/%C2%85/main", "refs/heads/\udcff/main",
         "refs/heads/" + "a" * 201 + "/main", "refs/heads/s/" + "b" * 201,
     ],
@@ -104,7 +131,9 @@ def test_a_ref_that_is_not_ours_is_passed_over(ref: str) -> None:
     assert refs.parse_ref(ref) is None
 
 
-@pytest.mark.parametrize("text", ["", "a" * 201, "é" * 101, "a\x00", "a\n", "\x7f", "\x85", "\ud800", "a\udfff", "/" * 81])
+@pytest.mark.parametrize(
+    "text", ["", "a" * 201, "é" * 101, "a\x00", "a\n", "\x7f", "\x85", "\ud800", "a\udfff", "/" * 81]
+)
 def test_an_id_that_breaks_the_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="session id"):
         refs.check_id(text)

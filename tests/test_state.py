@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gitjournal import canonical
 from gitjournal.errors import FormatError, StorageError, UsageError
-from gitjournal.objects import Event
+from gitjournal.event import Event
 from gitjournal.state import TYPES, USAGE, SessionState, StateBuilder, fold
 
 EVENTS_MD = Path(__file__).resolve().parents[1] / "docs" / "events.md"

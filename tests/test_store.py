@@ -12,6 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import (
+    KIND_NAMES,
+    PackObject,
+    as_loose,
+    blob,
+    chain,
+    derive,
+    flips,
+    forked,
+    fsck,
+    git,
+    git_text,
+    pack_order,
+)
 
 import gitjournal
 from gitjournal import store as storage
@@ -19,7 +33,6 @@ from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageErro
 from gitjournal.journal import Journal
 from gitjournal.pack import write as write_pack
 from gitjournal.store import Store, check_kind
-from support import KIND_NAMES, PackObject, as_loose, blob, chain, derive, flips, forked, fsck, git, git_text, pack_order
 
 REF = "refs/heads/s/main"
 
@@ -56,7 +69,11 @@ def test_a_new_repository_is_one_that_git_knows(repo: Path) -> None:
     fsck(repo)
     assert git_text("rev-parse", "--is-bare-repository", "--show-object-format", cwd=repo) == "true\nsha1"
     assert git_text("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/journal/main"
-    for key, value in {"receive.denyNonFastForwards": "true", "receive.denyDeletes": "true", "transfer.fsckObjects": "true"}.items():
+    for key, value in {
+        "receive.denyNonFastForwards": "true",
+        "receive.denyDeletes": "true",
+        "transfer.fsckObjects": "true",
+    }.items():
         assert git_text("config", "--get", key, cwd=repo) == value
     assert repo.stat().st_mode & 0o777 == 0o700
 
@@ -87,7 +104,17 @@ def test_what_is_no_repository_is_refused(tmp_path: Path) -> None:
             Store(tmp_path / name)
 
 
-@pytest.mark.parametrize("config", [b"[", b"\xff\xfe", b"[core]\n\trepositoryformatversion = 9\n", b"[extensions]\n\tobjectformat = \n", b"\x00" * 50, b"[core]\nbare = maybe\n"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"[",
+        b"\xff\xfe",
+        b"[core]\n\trepositoryformatversion = 9\n",
+        b"[extensions]\n\tobjectformat = \n",
+        b"\x00" * 50,
+        b"[core]\nbare = maybe\n",
+    ],
+)
 def test_a_repository_with_a_broken_config_is_refused_or_read(repo: Path, config: bytes) -> None:
     (repo / "config").write_bytes(config)
     try:
@@ -138,12 +165,17 @@ def test_a_packed_ref_counts(store: Store, repo: Path) -> None:
     with pytest.raises(ConflictError):
         store.cas_ref(REF, None, two)
     store.cas_ref(REF, one, two)
-    assert store.read_ref(REF) == two == bytes.fromhex(git_text("rev-parse", REF, cwd=repo)) and store.list_refs() == [REF]
+    assert store.read_ref(REF) == two == bytes.fromhex(git_text("rev-parse", REF, cwd=repo)) and store.list_refs() == [
+        REF
+    ]
     store.cas_ref(REF, two, None)
     assert store.read_ref(REF) is None and store.list_refs() == []
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"garbage\n", b"0" * 39, b"\x00" * 41, b"ref: refs/heads/other/main\n", b"ref: \n", b"\xff" * 41])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n", b"garbage\n", b"0" * 39, b"\x00" * 41, b"ref: refs/heads/other/main\n", b"ref: \n", b"\xff" * 41],
+)
 def test_a_ref_that_is_none_moves_nothing(store: Store, repo: Path, content: bytes) -> None:
     one, two = commits(repo, 2)
     store.cas_ref("refs/heads/other/main", None, one)
@@ -205,7 +237,8 @@ def test_of_eight_processes_one_makes_the_ref_and_one_moves_it(repo: Path, monke
     context = multiprocessing.get_context("fork")
     barrier, won = context.Barrier(PROCESSES), context.Array("b", ROUNDS * phases * PROCESSES, lock=False)
     running = [
-        context.Process(target=_race, args=(repo, ids[number::PROCESSES], number, barrier, won)) for number in range(PROCESSES)
+        context.Process(target=_race, args=(repo, ids[number::PROCESSES], number, barrier, won))
+        for number in range(PROCESSES)
     ]
     for one in running:
         one.start()
@@ -251,7 +284,9 @@ def test_a_stale_lock_is_named_with_its_age(store: Store, repo: Path, monkeypatc
     store.cas_ref(REF, one, two)
 
 
-def test_a_lock_that_is_released_in_time_is_waited_for(store: Store, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_released_in_time_is_waited_for(
+    store: Store, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(storage, "LOCK_PATIENCE", 60.0)
     (one,) = commits(repo, 1)
     lock = repo / f"{REF}.lock"
@@ -275,7 +310,10 @@ def test_refs_are_listed_without_locks_and_strangers(store: Store, repo: Path) -
     (repo / "refs/heads/a/main.lock").touch()
     git("update-ref", "refs/tags/t", one.hex(), cwd=repo)
     assert store.list_refs() == sorted([*names, "refs/heads/a/loose"])
-    assert store.list_refs("a") == ["refs/heads/a/loose", "refs/heads/a/main", "refs/heads/a/x"] and store.list_refs("x") == []
+    assert (
+        store.list_refs("a") == ["refs/heads/a/loose", "refs/heads/a/main", "refs/heads/a/x"]
+        and store.list_refs("x") == []
+    )
     assert store.spellings("b") == {"B"} and store.spellings("A") == {"a"} and store.spellings("B%2fc") == {"b%2Fc"}
 
 
@@ -337,10 +375,13 @@ def test_a_tampered_loose_object_is_refused(repo: Path) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b"x", b"\x00" * 100, zlib.compress(b""), zlib.compress(b"blob"), zlib.compress(b"blob 5"), zlib.compress(b"blob 5\x00"),
+        b"", b"x", b"\x00" * 100, zlib.compress(b""), zlib.compress(b"blob"), zlib.compress(b"blob 5"),
+        zlib.compress(b"blob 5\x00"),
         zlib.compress(b"blob 5\x00hell"), zlib.compress(b"blob 5\x00hello!"), zlib.compress(b"blob -1\x00hello"),
-        zlib.compress(b"blob 99999999999999999999999\x00hello"), zlib.compress(b"nonsense 5\x00hello"), zlib.compress(b"tag 5\x00hello"),
-        zlib.compress(b"tree 5\x00hello"), zlib.compress(b"blob 5\x00hello")[:-3], zlib.compress(b"hello"), zlib.compress(b"blob 05\x00hello"),
+        zlib.compress(b"blob 99999999999999999999999\x00hello"), zlib.compress(b"nonsense 5\x00hello"),
+        zlib.compress(b"tag 5\x00hello"),
+        zlib.compress(b"tree 5\x00hello"), zlib.compress(b"blob 5\x00hello")[:-3], zlib.compress(b"hello"),
+        zlib.compress(b"blob 05\x00hello"),
         zlib.compress(b"blob 6\x00hello"), zlib.compress(b"blob 1000000000000\x00hello"),
     ],
 )  # fmt: skip
@@ -424,7 +465,13 @@ def test_a_journal_survives_what_git_does_to_it(journal: Journal, tmp_path: Path
             for number in range(30):
                 s.append("message", {"n": number})
     events, ids = recorded(journal)
-    for command in (["gc", "-q"], ["repack", "-adfq"], ["repack", "-dq", "--geometric=2", "--write-midx"], ["gc", "-q", "--aggressive", "--prune=now"], ["pack-refs", "--all"]):
+    for command in (
+        ["gc", "-q"],
+        ["repack", "-adfq"],
+        ["repack", "-dq", "--geometric=2", "--write-midx"],
+        ["gc", "-q", "--aggressive", "--prune=now"],
+        ["pack-refs", "--all"],
+    ):
         git(*command, cwd=journal.path)
         fsck(journal.path)
         assert recorded(journal) == recorded(gitjournal.open(journal.path)) == (events, ids)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import chain, event, flips
 
 from gitjournal import tail
 from gitjournal.errors import DamagedTail, StorageError
 from gitjournal.event import Event
 from gitjournal.objects import side_file
 from gitjournal.tail import Scan, Tail, scan
-from support import chain, event, flips
 
 PAGE = 4096
 FIVE = chain(5)
@@ -245,7 +245,10 @@ def test_a_flip_of_every_byte_is_damage_or_costs_the_last_line_only(path: Path) 
             assert seen.events == FIVE[:3] and seen.torn_at == raw.rindex(b"\n", 0, last) + 1
         else:
             # Nothing points at the last line yet: what reads as an event that joins is one.
-            assert seen.events[:4] == FIVE[:4] and seen.damage in ("", f"line 5 (byte {last + 1}): the event does not follow the one before it")
+            assert seen.events[:4] == FIVE[:4] and seen.damage in (
+                "",
+                f"line 5 (byte {last + 1}): the event does not follow the one before it",
+            )
 
 
 @pytest.mark.parametrize("at", range(3, 500, 41))
@@ -257,12 +260,18 @@ def test_a_damaged_tail_is_named_and_left_alone(path: Path, at: int) -> None:
     with pytest.raises(DamagedTail, match=rf"{path.name}: line \d \(byte \d+\): .") as caught:
         one.recover("s", 0, None)
     one.close()
-    assert caught.value.hint and path.read_bytes() == spoiled and [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert (
+        caught.value.hint
+        and path.read_bytes() == spoiled
+        and [entry.name for entry in path.parent.iterdir()] == [path.name]
+    )
 
 
 ODD_LINES = [
-    b"[]", b"[1]", b'"x"', b"1", b"null", b"true", b"{}", b'{"seq":1}', b"\xff\xfe", b" ", b"  {}", b"\x00" * 100, b"x" * 5000,
-    b"[" * 5000, b"\r", b"\xef\xbb\xbf{}", FIVE[2].raw[:-1], FIVE[2].raw + FIVE[2].raw, b"  " + FIVE[2].raw, FIVE[2].raw + b" ",
+    b"[]", b"[1]", b'"x"', b"1", b"null", b"true", b"{}", b'{"seq":1}', b"\xff\xfe", b" ", b"  {}", b"\x00" * 100,
+    b"x" * 5000,
+    b"[" * 5000, b"\r", b"\xef\xbb\xbf{}", FIVE[2].raw[:-1], FIVE[2].raw + FIVE[2].raw, b"  " + FIVE[2].raw,
+    FIVE[2].raw + b" ",
     FIVE[2].raw + b"\r",
 ]  # fmt: skip
 
@@ -299,14 +308,26 @@ def test_an_event_that_does_not_join_is_damage(what: str) -> None:
 
 
 def test_a_fork_changes_the_session_and_nothing_else_does() -> None:
-    fork = event(3, FIVE[1].hash, session="new", type="session.fork", data={"from": {"session": "s", "branch": "main", "seq": 2, "hash": FIVE[1].hash}})
+    fork = event(
+        3,
+        FIVE[1].hash,
+        session="new",
+        type="session.fork",
+        data={"from": {"session": "s", "branch": "main", "seq": 2, "hash": FIVE[1].hash}},
+    )
     following = event(4, fork.hash, session="new")
     assert scan(fork.raw + b"\n" + following.raw, "new", 2, FIVE[1].hash).events == [fork, following]
     assert scan(event(4, fork.hash, session="s").raw, "new", 3, fork.hash).damage
 
 
 @settings(max_examples=300)
-@given(st.lists(st.one_of(st.sampled_from([one.raw for one in FIVE]), st.sampled_from(ODD_LINES), st.binary(max_size=30)), max_size=12), st.binary(max_size=2))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([one.raw for one in FIVE]), st.sampled_from(ODD_LINES), st.binary(max_size=30)),
+        max_size=12,
+    ),
+    st.binary(max_size=2),
+)
 def test_any_lines_in_any_order_give_a_chain_and_no_traceback(lines: list[bytes], glue: bytes) -> None:
     for raw in (b"\n".join(lines), b"\n ".join(lines), glue.join(lines)):
         for seq in (0, 2):
@@ -322,7 +343,12 @@ def test_lines_that_git_has_already_are_passed_over(path: Path) -> None:
     raw = write(path, [FIVE[:3], FIVE[3:]])
     for seq in range(1, 6):
         seen = found(raw, seq, FIVE[seq - 1].hash)
-        assert seen.events == FIVE[seq:] and seen.stale == FIVE[:seq] and seen.end == len(raw.rstrip(b"\n")) and not seen.damage
+        assert (
+            seen.events == FIVE[seq:]
+            and seen.stale == FIVE[:seq]
+            and seen.end == len(raw.rstrip(b"\n"))
+            and not seen.damage
+        )
     one = Tail(path)
     assert one.recover("s", 5, FIVE[4].hash) == ([], 0) and one.used == len(raw.rstrip(b"\n"))
     following = chain(1, first=6, prev=FIVE[4].hash)[0]
@@ -389,7 +415,9 @@ def use(path: Path, events: Sequence[Event]) -> tuple[list[Event], int, bool]:
         one = Tail(path)
     except StorageError:
         return kept, 0, True
-    for position, batch in enumerate([events[:1], events[1:2], events[2:6], None, events[6:7], events[7:12], events[12:13]]):
+    for position, batch in enumerate(
+        [events[:1], events[1:2], events[2:6], None, events[6:7], events[7:12], events[12:13]]
+    ):
         try:
             if batch is None:
                 flushed, kept = len(kept), []
@@ -410,7 +438,9 @@ def use(path: Path, events: Sequence[Event]) -> tuple[list[Event], int, bool]:
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync", "fsync", "open"])
-def test_a_disk_that_refuses_a_call_loses_nothing_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, half: bool, code: int) -> None:
+def test_a_disk_that_refuses_a_call_loses_nothing_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, half: bool, code: int
+) -> None:
     events = chain(13, size=9000)
     for failing in itertools.count(1):
         path = tmp_path / f"{failing}" / "main.jsonl"
@@ -433,7 +463,9 @@ def test_a_disk_that_refuses_a_call_loses_nothing_acknowledged(tmp_path: Path, m
             return
 
 
-def test_after_a_failed_sync_the_tail_refuses_until_it_is_opened_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_sync_the_tail_refuses_until_it_is_opened_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = Tail(path)
     one.append([FIVE[0].raw])
     with monkeypatch.context() as patch:
@@ -448,7 +480,9 @@ def test_after_a_failed_sync_the_tail_refuses_until_it_is_opened_again(path: Pat
     assert recover(path)[0][:1] == FIVE[:1]
 
 
-def test_a_tail_that_was_cleared_by_half_takes_no_event_before_it_is_opened_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_that_was_cleared_by_half_takes_no_event_before_it_is_opened_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events = chain(7, size=5000)
     one = Tail(path)
     one.append([each.raw for each in events[:6]])

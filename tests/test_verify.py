@@ -21,10 +21,11 @@ import pytest
 from support import git, git_text
 
 import gitjournal
-from gitjournal import objects, pack, refs, writer
+from gitjournal import objects, pack, refs, rules, writer
 from gitjournal.errors import FormatError, NotFound
+from gitjournal.event import Event
 from gitjournal.journal import Journal
-from gitjournal.objects import Deriver, Event, git_id
+from gitjournal.objects import Deriver, git_id
 from gitjournal.refs import Name
 from gitjournal.verify import MAX_FINDINGS, Report, verify_session
 
@@ -416,6 +417,7 @@ def test_head_commit_claims_another_seq(attack: Attack, claimed: int) -> None:
     report = attack.verify()
     assert found(report)
     assert len(report.findings) <= MAX_FINDINGS
+    assert any(note.startswith("events after") for note in report.unchecked) == (claimed == 99_999_999)
 
 
 def test_transplanted_to_another_session(attack: Attack) -> None:
@@ -791,9 +793,9 @@ def test_commit_time_not_clamped(attack: Attack) -> None:
     attack.forge(items)
     attack.drop_tail()
     assert attack.verify().ok
-    clamped = objects.unix_seconds(late.ts)
+    clamped = rules.unix_seconds(late.ts)
     assert b" %d +0000\n" % clamped in attack.content(attack.tip())
-    own = objects.unix_seconds(items[-1].ts)
+    own = rules.unix_seconds(items[-1].ts)
     recommit(attack, IN_GIT, lambda raw: raw.replace(b" %d +0000\n" % clamped, b" %d +0000\n" % own))
     assert found(attack.verify()) == [("bad-tree", IN_GIT)]
 
@@ -922,7 +924,7 @@ def test_bytes_of_an_event(attack: Attack, how: str) -> None:
 def test_event_too_large(attack: Attack) -> None:
     """A blob of more than 16 MiB, small in its pack."""
     items = attack.items()
-    raw = items[49].raw.replace(b"line", b"l" * objects.MAX_EVENT_BYTES)
+    raw = items[49].raw.replace(b"line", b"l" * rules.MAX_EVENT_BYTES)
     attack.forge([*items[:49], replace(items[49], raw=raw), *items[50:]])
     assert found(attack.verify())[0] == ("bad-member", 50)
 
