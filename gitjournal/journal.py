@@ -9,7 +9,7 @@ import difflib
 import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +19,7 @@ from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     FormatError,
+    JournalError,
     NotAJournal,
     NotFound,
     StorageError,
@@ -167,7 +168,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # The error of the block says more than what closing after it says.
+        with suppress(JournalError) if kind else nullcontext():
+            self.close()
 
 
 def _allowed(draft: Draft) -> Draft:

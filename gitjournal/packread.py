@@ -11,10 +11,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha1
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
@@ -25,8 +26,11 @@ from gitjournal.rules import MAX_FILE_BYTES
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
 _WINDOW = 128 * 1024
 _MOST_WINDOWS = 8
-_MOST_BASES = 8
-_LARGEST_BASE = 1 << 20
+# Bases of deltas, small and large: a journal that git has repacked has chains of 50, which lie about in no order.
+_SMALL_BASE = 16 * 1024
+_MOST_SMALL = 1024
+_LARGE_BASE = 4 * 1024 * 1024
+_MOST_LARGE = 4
 # The most that git makes (pack.depth is at most this).
 _MOST_DELTAS = 4095
 _HEAD = 32
@@ -46,6 +50,8 @@ _KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
 
 def _remember(cache: dict[int, _T], key: int, value: _T, most: int) -> None:
     """Put a value into a small cache. Each step is one operation of a dict, so threads may share it."""
+    if key in cache:
+        return
     while len(cache) >= most:
         cache.pop(next(iter(cache), key), None)
     cache[key] = value
@@ -73,7 +79,8 @@ class Pack:
         self._offsets = _IDS + 24 * self.count
         # Windows by number, and whole objects that are bases of deltas by offset; the oldest goes first.
         self._windows: dict[int, bytes] = {}
-        self._bases: dict[int, tuple[bytes, bytes]] = {}
+        self._small: dict[int, tuple[bytes, bytes]] = {}
+        self._large: dict[int, tuple[bytes, bytes]] = {}
 
     def _read_fanout(self) -> tuple[int, ...]:
         idx = self._idx
@@ -150,7 +157,7 @@ class Pack:
     def read_at(self, offset: int) -> tuple[bytes, bytes]:
         """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
         deltas: list[tuple[int, int, int]] = []
-        base = self._bases.get(offset)
+        base = self._known_base(offset)
         while base is None:
             kind, size, at, piece = self._head(offset)
             if kind in _KINDS:
@@ -162,13 +169,22 @@ class Pack:
             below, at = self._base_of(kind, offset, at, piece)
             deltas.append((offset, at, size))
             offset = below
-            base = self._bases.get(offset)
+            base = self._known_base(offset)
         for at_offset, at, size in reversed(deltas):
-            if len(base[1]) <= _LARGEST_BASE and offset not in self._bases:
-                _remember(self._bases, offset, base, _MOST_BASES)
+            self._keep_base(offset, base)
             delta = self._inflate(self._view(at_offset, _HEAD), at, at_offset, size)
             base, offset = (base[0], apply_delta(base[1], delta)), at_offset
         return base
+
+    def _known_base(self, offset: int) -> tuple[bytes, bytes] | None:
+        return self._small.get(offset) or self._large.get(offset)
+
+    def _keep_base(self, offset: int, base: tuple[bytes, bytes]) -> None:
+        size = len(base[1])
+        if size <= _SMALL_BASE:
+            _remember(self._small, offset, base, _MOST_SMALL)
+        elif size <= _LARGE_BASE:
+            _remember(self._large, offset, base, _MOST_LARGE)
 
     def _base_of(self, kind: int, offset: int, at: int, piece: memoryview) -> tuple[int, int]:
         """(offset of the base of a delta, where the delta's stream begins in the piece)."""
@@ -318,14 +334,23 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             raise BadPack("a size in a delta does not end")
 
 
+class _Look(NamedTuple):
+    """What a look at the folder has shown: the names of all indexes, and the packs that could be opened."""
+
+    names: frozenset[str]
+    packs: dict[str, Pack]
+
+
 class Packs:
-    """All packs of one ``objects/pack`` folder. Looks again at the folder when an object is not found."""
+    """All packs of one ``objects/pack`` folder. Looks again at the folder when an object is not found.
+
+    Safe to share between threads without a lock: a look is replaced as a whole, and each thread uses its own.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._packs: dict[str, Pack] = {}
-        self._order: list[Pack] = []
-        self._listed: set[str] = set()
+        self._look = _Look(frozenset(), {})
+        self._last: Pack | None = None
 
     def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
         """(kind, content) from whichever pack has the object; None when none has. Raises BadPack."""
@@ -337,37 +362,46 @@ class Packs:
         return self._locate(oid, refresh) is not None
 
     def _locate(self, oid: bytes, refresh: bool = True) -> tuple[Pack, int] | None:
-        unchanged = 0
+        look = self._look
+        same = 0
         while True:
-            order = self._order
-            for pack in order:
-                offset = pack.offset(oid)
-                if offset is not None:
-                    # Neighbours in time are neighbours in a pack: ask this one first the next time.
-                    if pack is not order[0]:
-                        self._order = [pack, *(other for other in order if other is not pack)]
-                    return pack, offset
+            found = self._among(look, oid)
             # A pack can be folded into a new one while the folder is listed, and be in neither place of the list:
             # nothing is missing before two looks in a row have shown the same.
-            if not refresh or unchanged == 2:
-                return None
-            unchanged = 0 if self.refresh() else unchanged + 1
+            if found is not None or not refresh or same == 2:
+                return found
+            before, look = look, self._look_again()
+            same = same + 1 if look.names == before.names else 0
+
+    def _among(self, look: _Look, oid: bytes) -> tuple[Pack, int] | None:
+        # Neighbours in time are neighbours in a pack: ask the one of the last time first.
+        last = self._last
+        if last is not None and (offset := last.offset(oid)) is not None:
+            return last, offset
+        for pack in look.packs.values():
+            if pack is not last and (offset := pack.offset(oid)) is not None:
+                self._last = pack
+                return pack, offset
+        return None
 
     def refresh(self) -> bool:
         """Look at the folder again. True when its packs have changed."""
+        before = self._look.names
+        return self._look_again().names != before
+
+    def _look_again(self) -> _Look:
         try:
-            names = {name for name in os.listdir(self.folder) if name.endswith(".idx")}
+            names = frozenset(name for name in os.listdir(self.folder) if name.endswith(".idx"))
         except FileNotFoundError:
-            names = set()
-        if names == self._listed:
-            return False
-        self._listed = names
-        packs = {name: pack for name, pack in self._packs.items() if name in names}
+            names = frozenset()
+        before = self._look
+        if names == before.names:
+            return before
+        packs = {name: pack for name, pack in before.packs.items() if name in names}
         for name in names - packs.keys():
-            try:
+            # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
+            with suppress(OSError, BadPack):
                 packs[name] = Pack((self.folder / name).with_suffix(".pack"))
-            except (OSError, BadPack):
-                # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
-                continue
-        self._packs, self._order = packs, list(packs.values())
-        return True
+        self._last = None
+        self._look = look = _Look(names, packs)
+        return look

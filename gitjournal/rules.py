@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -159,16 +159,33 @@ def _is_file_name(name: object) -> bool:
 
 
 def check_tags(data: Mapping[str, Any], count: int, seq: int) -> None:
-    """Every member name that begins with ``$gj:`` is one of our tags, alone in its object and well formed."""
-    todo: list[Any] = [data]
+    """Every member name that begins with ``$gj:`` is one of our tags, alone in its object and well formed.
+
+    ``count`` is how many side files the event has. FormatError ``bad-member``.
+    """
+    for node in _objects(data):
+        for name in node:
+            if name.startswith("$gj:") and not (len(node) == 1 and _is_tag(name, node[name], count)):
+                raise FormatError("bad-member", f"member {name!r} is not a well-formed $gj: tag", seq=seq)
+
+
+def refuse_tags(data: Mapping[str, Any], seq: int) -> None:
+    """Live data may not use the names of our tags: what it means would be read back as something else."""
+    for node in _objects(data):
+        for name in node:
+            if name.startswith("$gj:"):
+                raise FormatError("bad-member", f"member name {name!r}: names in $gj: are the journal's own", seq=seq)
+
+
+def _objects(data: Any) -> Iterator[Mapping[str, Any]]:
+    """All objects in a JSON value, itself included."""
+    todo = [data]
     while todo:
         node = todo.pop()
         if type(node) is list or type(node) is tuple:
             todo.extend(node)
         elif type(node) is dict:
-            for name in node:
-                if name.startswith("$gj:") and not (len(node) == 1 and _is_tag(name, node[name], count)):
-                    raise FormatError("bad-member", f"member {name!r} is not a well-formed $gj: tag", seq=seq)
+            yield node
             todo.extend(node.values())
 
 

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -125,6 +125,8 @@ class Writer:
         #: Bytes of a write that was cut and never acknowledged, now in ``<branch>.torn``.
         self.set_aside = 0
         self._salted = salted
+        # Only imports fix the epoch, and only their data holds tags.
+        self._live = epoch is None
         self._lock = threading.RLock()
         self._closing = threading.Event()
         self._idler: threading.Thread | None = None
@@ -240,6 +242,8 @@ class Writer:
         text = canonical.dumps(members)
         files = draft.files
         if not files:
+            if self._live and b'"$gj:' in text:
+                rules.refuse_tags(draft.data, members["seq"])
             members["data"], files = payload.extract(draft.data, text)
             if files:
                 members["files"] = [file.entry for file in files]
@@ -372,7 +376,9 @@ class Writer:
                 return
             self._closing.set()
             try:
-                if self._pending and not self._failed:
+                if self._pending and self._failed:
+                    raise StorageError(self._failed, hint="The events are in the tail: open the session again.")
+                if self._pending:
                     self._lease.check()
                     self._commit([])
             finally:
@@ -394,7 +400,9 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # The error of the block says more than what closing after it says.
+        with suppress(JournalError) if kind else nullcontext():
+            self.close()
 
 
 def _is_described(file: FileBlob) -> bool:

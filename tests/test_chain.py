@@ -573,7 +573,8 @@ def test_ref_moved_back(journal: Journal, patient: None) -> None:
         s.append("message", {"n": 9})
     with pytest.raises(DamagedTail, match=r"main\.jsonl"):
         list(journal.events("s"))
-    s.close()
+    with pytest.raises(StorageError, match="moved the ref"):
+        s.close()
     with pytest.raises(DamagedTail):
         journal.session("s")
     # Put right again, the session is whole.
@@ -608,7 +609,8 @@ def test_ref_moved_ahead_by_a_rival(journal: Journal, patient: None, tmp_path: P
         s.flush()
     with pytest.raises(StorageError):
         s.append("message", {"n": 9})
-    s.close()
+    with pytest.raises(StorageError, match="moved the ref"):
+        s.close()
     assert journal.chain(Name("s")).tail_path.read_bytes() == tail
     with pytest.raises(DamagedTail):
         journal.session("s")
@@ -627,7 +629,8 @@ def test_ref_moved_ahead_while_nothing_is_pending(journal: Journal, patient: Non
     s.append("message", {"n": 1})
     with pytest.raises(ConflictError):
         s.flush()
-    s.close()
+    with pytest.raises(StorageError, match="moved the ref"):
+        s.close()
     with pytest.raises(DamagedTail):
         journal.session("s")
 
@@ -641,7 +644,8 @@ def test_ref_deleted(journal: Journal, patient: None) -> None:
     git("update-ref", "-d", "refs/heads/s/main", cwd=journal.path)
     with pytest.raises(ConflictError):
         s.flush()
-    s.close()
+    with pytest.raises(StorageError, match="moved the ref"):
+        s.close()
     with pytest.raises(DamagedTail):
         journal.session("s", create=True)
     git("update-ref", "refs/heads/s/main", tip, cwd=journal.path)
@@ -653,7 +657,8 @@ def test_ref_appears_while_a_session_begins(journal: Journal, patient: None) -> 
     git("update-ref", "refs/heads/s/main", "refs/heads/journal/main", cwd=journal.path)
     with pytest.raises(ConflictError):
         s.flush()
-    s.close()
+    with pytest.raises(StorageError, match="moved the ref"):
+        s.close()
     git("update-ref", "-d", "refs/heads/s/main", cwd=journal.path)
     with journal.session("s") as s:
         s.append("message", {"n": 1})
@@ -1221,3 +1226,11 @@ def test_event_is_plain_after_the_journal_is_gone(journal: Journal) -> None:
     assert Event.parse(event.raw).hash == event.hash
     with pytest.raises((NotFound, NotAJournal)):
         gitjournal.open(journal.path)
+
+
+@pytest.mark.parametrize("data", [{"a": {"$gj:json": "1"}}, {"$gj:file": 1}, {"a": [{"b": ({"$gj:x": 0},)}]}])
+def test_live_data_that_would_read_back_as_something_else(journal: Journal, data: dict[str, Any]) -> None:
+    with journal.session("s", create=True) as session:
+        with pytest.raises(FormatError, match="journal's own"):
+            session.append("note", data)
+        assert session.append("note", {"text": "$gj:json is fine as a value"}).seq == 2
