@@ -20,7 +20,7 @@ from gitjournal.journal import Journal
 from gitjournal.objects import Deriver
 from gitjournal.store import Store, create
 from gitjournal.tail import Tail
-from gitjournal.writer import Pending, publish
+from gitjournal.flush import Pending, publish
 
 EVENTS = 2000
 REF = "refs/heads/bench/main"

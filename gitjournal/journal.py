@@ -28,10 +28,11 @@ from gitjournal.errors import (
     disk_errors,
 )
 from gitjournal.event import Event
+from gitjournal.flush import Pending
 from gitjournal.objects import FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
-from gitjournal.writer import Draft, Durability, Pending, Writer, start_branch
+from gitjournal.writer import Draft, Durability, Writer, start_branch
 
 #: Types that have a meaning for the chain; only the calls named for them make such events.
 RESERVED_TYPES = frozenset({"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"})

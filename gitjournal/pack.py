@@ -3,7 +3,7 @@
 Floor 1. Format: git's `gitformat-pack` (pack version 2, index version 2).
 
 A tree of event n is a prefix of the tree of event n+1, apart from the last object id of the upper two levels, so
-trees are written newest first and each older one as a delta of one copy instruction against the newest, at depth 1.
+trees come newest first and each older one is a delta of one copy instruction against the newest, at depth 1.
 Offset deltas are relative within a pack, so `fold` joins packs by copying their bytes untouched.
 """
 
@@ -22,7 +22,7 @@ from hashlib import sha1
 from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from isal import isal_zlib
 
@@ -40,13 +40,26 @@ _HOLD = 1 << 20
 _HEADER = struct.Struct(">4sII")
 HEADER_BYTES = _HEADER.size
 TRAILER_BYTES = 20
-_MOST_COPIED = 0xFFFFFF
+#: One copy instruction reaches as far as this.
+MOST_COPIED = 0xFFFFFF
 _MAX_SMALL_OFFSET = 0x7FFFFFFF
 
 
+class Prefix(NamedTuple):
+    """A tree that is another one's first ``copied`` bytes and then ``rest`` (at most 127 bytes).
+
+    ``base`` is the other one's id; it comes before this one in the pack, whole.
+    """
+
+    base: bytes
+    base_size: int
+    copied: int
+    rest: bytes
+
+
 # Plain tuples: a flush makes five of each for every event.
-#: An object to write: pack type number, id (20 bytes), content.
-PackObject = tuple[int, bytes, bytes]
+#: An object to write: pack type number, id (20 bytes), content; or for a tree its `Prefix`.
+PackObject = tuple[int, bytes, bytes | Prefix]
 #: One line of a pack index: id, CRC-32 of the packed bytes, offset.
 Entry = tuple[bytes, int, int]
 
@@ -54,18 +67,22 @@ Entry = tuple[bytes, int, int]
 def write(folder: Path, objects: Sequence[PackObject], *, keep: str | None = None, sync: bool = True) -> Path:
     """Write one pack with its index into ``folder`` and return the path of the ``.pack``.
 
-    ``objects`` are distinct; trees come newest first. ``keep`` is the text of a ``.keep`` file, which is there
+    ``objects`` are distinct. ``keep`` is the text of a ``.keep`` file, which is there
     before the pack is (git then neither repacks nor prunes the objects until the ref has moved; see `release`).
     With ``sync`` the pack, the index and the folder are on disk on return. Raises StorageError, and then
     nothing but a ``tmp_*`` file (which git cleans up) can be left behind.
     """
 
     def fill(out: Out) -> Iterable[Entry]:
-        bases: dict[bytes, tuple[bytes, int]] = {}
+        places: dict[bytes, int] = {}
         for kind, oid, data in objects:
-            if kind == TREE:
-                _add_tree(out, oid, data, bases)
+            if isinstance(data, Prefix):
+                delta = _delta(data)
+                head = _entry_header(OFS_DELTA, len(delta)) + _offset_header(out.offset - places[data.base])
+                out.add(oid, head + _stored(delta))
             else:
+                if kind == TREE:
+                    places[oid] = out.offset
                 out.add(oid, _entry_header(kind, len(data)) + _deflate(data))
         return sorted(out.entries, key=itemgetter(0))
 
@@ -86,7 +103,8 @@ class Out:
         self._file = file
         self._sha = sha1()
         self._parts: list[bytes] = []
-        self._held = 0
+        # Written in pieces of _HOLD bytes: here is where the next piece is due.
+        self._due = _HOLD
         self.offset = 0
         self.entries: list[Entry] = []
         self.raw(_HEADER.pack(b"PACK", 2, count))
@@ -94,21 +112,23 @@ class Out:
     def raw(self, data: bytes) -> None:
         """Append bytes of the pack as they are."""
         self._parts.append(data)
-        self._held += len(data)
         self.offset += len(data)
-        if self._held >= _HOLD:
+        if self.offset >= self._due:
             self._pass_on()
 
     def _pass_on(self) -> None:
         data = b"".join(self._parts)
-        self._parts, self._held = [], 0
+        self._parts, self._due = [], self.offset + _HOLD
         self._file.write(data)
         self._sha.update(data)
 
     def add(self, oid: bytes, entry: bytes) -> None:
         """Append one encoded entry and note it for the index."""
         self.entries.append((oid, zlib.crc32(entry), self.offset))
-        self.raw(entry)
+        self._parts.append(entry)
+        self.offset += len(entry)
+        if self.offset >= self._due:
+            self._pass_on()
 
     def finish(self) -> bytes:
         """Append the checksum and return it."""
@@ -167,49 +187,11 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _add_tree(out: Out, oid: bytes, tree: bytes, bases: dict[bytes, tuple[bytes, int]]) -> None:
-    """Write a tree whole, or as a delta against the newest written tree with the same first entry."""
-    key = tree[: tree.index(b"\x00") + 21]
-    base = bases.get(key)
-    delta = _prefix_delta(base[0], tree) if base else None
-    if base is None or delta is None:
-        bases[key] = (tree, out.offset)
-        out.add(oid, _entry_header(TREE, len(tree)) + _deflate(tree))
-    else:
-        head = _entry_header(OFS_DELTA, len(delta)) + _offset_header(out.offset - base[1])
-        out.add(oid, head + _deflate(delta))
-
-
-def _prefix_delta(base: bytes, target: bytes) -> bytes | None:
-    """Copy the common prefix, insert the rest; None when that would not save at least half."""
-    common = min(_common_prefix(base, target), _MOST_COPIED)
-    rest = target[common:]
-    if common < len(rest):
-        return None
-    head = b"%s%s%s" % (_varint(len(base)), _varint(len(target)), _copy_from_start(common))
-    if len(rest) <= 127:
-        return b"%s%c%s" % (head, len(rest), rest) if rest else head
-    out = [head]
-    for at in range(0, len(rest), 127):
-        piece = rest[at : at + 127]
-        out.append(bytes([len(piece)]) + piece)
-    return b"".join(out)
-
-
-def _common_prefix(one: bytes, other: bytes) -> int:
-    """A length up to which both are equal; the longest one unless ``other`` differs in its last object id alone."""
-    # The two usual cases first: a leaf tree is a whole prefix, an upper tree all but its last id.
-    for guess in (len(other), len(other) - 20):
-        if one.startswith(other[:guess]):
-            return guess
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _delta(prefix: Prefix) -> bytes:
+    """One copy instruction from the start of the base, and one that inserts the rest."""
+    sizes = _varint(prefix.base_size) + _varint(prefix.copied + len(prefix.rest))
+    insert = b"%c%s" % (len(prefix.rest), prefix.rest) if prefix.rest else b""
+    return sizes + _copy_from_start(prefix.copied) + insert
 
 
 @lru_cache(maxsize=16384)

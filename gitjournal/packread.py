@@ -49,11 +49,13 @@ _KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
 
 
 def _remember(cache: dict[int, _T], key: int, value: _T, most: int) -> None:
-    """Put a value into a small cache. Each step is one operation of a dict, so threads may share it."""
+    """Put a value into a small cache that threads may share."""
     if key in cache:
         return
     while len(cache) >= most:
-        cache.pop(next(iter(cache), key), None)
+        # Another thread may change the dict between its iter and its next.
+        with suppress(RuntimeError):
+            cache.pop(next(iter(cache), key), None)
     cache[key] = value
 
 
@@ -128,12 +130,15 @@ class Pack:
             (offset,) = struct.unpack_from(">Q", self._idx, at)
         return offset
 
-    def entries(self) -> Iterator[Entry]:
-        """The index line by line, in id order."""
+    def entries(self, first: int | None = None) -> Iterator[Entry]:
+        """The index line by line, in id order; with ``first`` only the ids that begin with that byte."""
+        low = self._fanout[first - 1] if first else 0
+        high = self.count if first is None else self._fanout[first]
         table = memoryview(self._idx)
-        ids = struct.iter_unpack("20s", table[_IDS : _IDS + 20 * self.count])
-        crcs = struct.iter_unpack(">I", table[_IDS + 20 * self.count : self._offsets])
-        for place, ((oid,), (crc,)) in enumerate(zip(ids, crcs, strict=True)):
+        crc_at = _IDS + 20 * self.count
+        ids = struct.iter_unpack("20s", table[_IDS + 20 * low : _IDS + 20 * high])
+        crcs = struct.iter_unpack(">I", table[crc_at + 4 * low : crc_at + 4 * high])
+        for place, ((oid,), (crc,)) in enumerate(zip(ids, crcs, strict=True), low):
             yield oid, crc, self._offset_at(place)
 
     def pieces(self, size: int, *, header: bool = False) -> Iterator[bytes]:

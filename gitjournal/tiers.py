@@ -9,13 +9,12 @@ at every moment; a reader that holds an old pack open keeps it.
 from __future__ import annotations
 
 import fcntl
-import heapq
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha1
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 
 from gitjournal import pack
@@ -39,10 +38,12 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
     """
     with disk_errors(f"fold the packs in {folder}"), _only_one(lock) as alone:
         for tier in _full_tiers(folder) if alone else ():
-            group = _joinable(tier)
-            if len(group) > 1:
-                _join(folder, group, sync)
-                return len(group)
+            for choose in (_oldest, _apart):
+                group = choose(_whole(tier))
+                with suppress(_Shared):
+                    if len(group) > 1:
+                        _join(folder, group, sync)
+                        return len(group)
     return 0
 
 
@@ -90,51 +91,67 @@ def _tier(size: int) -> int:
     return tier
 
 
-def _joinable(paths: Sequence[Path]) -> list[Pack]:
-    """Up to FAN_IN packs that are whole and share no object: one pack holds an object once."""
-    group: list[Pack] = []
+def _whole(paths: Sequence[Path]) -> Iterator[Pack]:
     for path in paths:
         # A pack that cannot be opened is damaged, or git gc was faster. Verification reports damage; folding must
         # not hide it under a new checksum.
         with suppress(OSError, BadPack):
             one = Pack(path)
             if _is_whole(one):
-                group.append(one)
-        if len(group) == FAN_IN:
+                yield one
+
+
+class _Shared(Exception):
+    """Two packs have an object in common, and one pack may hold it only once."""
+
+
+def _oldest(packs: Iterator[Pack]) -> list[Pack]:
+    return list(islice(packs, FAN_IN))
+
+
+def _apart(packs: Iterator[Pack]) -> list[Pack]:
+    """The oldest packs but for those that have an object which one before them has too."""
+    seen: set[bytes] = set()
+    apart: list[Pack] = []
+    for one in packs:
+        ids = {oid for oid, _, _ in one.entries()}
+        if seen.isdisjoint(ids):
+            apart.append(one)
+            seen |= ids
+        if len(apart) == FAN_IN:
             break
-    shared = _sharing(group)
-    return [one for number, one in enumerate(group) if number not in shared]
-
-
-def _sharing(group: Sequence[Pack]) -> set[int]:
-    """The numbers of packs with an object that one before them has too."""
-
-    def lines(number: int) -> Iterator[tuple[bytes, int]]:
-        return ((oid, number) for oid, _, _ in group[number].entries())
-
-    found = set()
-    for one, other in pairwise(heapq.merge(*map(lines, range(len(group))))):
-        if one[0] == other[0]:
-            found.add(other[1])
-    return found
+    return apart
 
 
 def _join(folder: Path, group: Sequence[Pack], sync: bool) -> None:
-    def moved(one: Pack, shift: int) -> Iterator[pack.Entry]:
-        return ((oid, crc, offset + shift) for oid, crc, offset in one.entries())
-
     def fill(out: pack.Out) -> Iterable[pack.Entry]:
-        lines = []
+        shifts = []
         for one in group:
-            lines.append(moved(one, out.offset - pack.HEADER_BYTES))
+            shifts.append(out.offset - pack.HEADER_BYTES)
             for piece in one.pieces(_COPY):
                 out.raw(piece)
-        # Lazily: the index lines of a large fold never stand in memory all at once.
-        return heapq.merge(*lines)
+        return _merged(group, shifts)
 
     pack.publish(folder, sum(one.count for one in group), fill, keep=None, sync=sync)
     for one in group:
         _remove(one.path)
+
+
+def _merged(group: Sequence[Pack], shifts: Sequence[int]) -> Iterator[pack.Entry]:
+    """The index lines of a joined pack in id order, a 256th at a time: those of a large fold fill no memory."""
+    before = b""
+    for first in range(256):
+        lines = [
+            (oid, crc, offset + shift)
+            for one, shift in zip(group, shifts, strict=True)
+            for oid, crc, offset in one.entries(first)
+        ]
+        lines.sort()
+        for line in lines:
+            if line[0] == before:
+                raise _Shared
+            before = line[0]
+            yield line
 
 
 def _is_whole(one: Pack) -> bool:

@@ -25,7 +25,7 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
-from gitjournal import canonical, objects, payload, refs, rules
+from gitjournal import canonical, payload, refs, rules
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
@@ -38,10 +38,9 @@ from gitjournal.errors import (
     UsageError,
 )
 from gitjournal.event import Event
+from gitjournal.flush import Pending, publish
 from gitjournal.lease import Lease
-from gitjournal.objects import Deriver, FileBlob
-from gitjournal.pack import BLOB, COMMIT, TREE, PackObject
-from gitjournal.store import Store
+from gitjournal.objects import FileBlob
 from gitjournal.tail import Tail
 
 #: ``disk``: an append is on disk when it returns. ``os``: it survives the process, not the machine.
@@ -57,8 +56,6 @@ _BATCH_EVENTS = 4096
 _DIRECT_EVENTS = 256
 _DIRECT_BYTES = 256 * 1024
 
-_RESERVED = ("session.start", "session.branch", "session.fork", "session.seal", "session.erasure")
-
 
 class Draft(NamedTuple):
     """An event before it has a place: what `Writer.append_many` takes.
@@ -71,13 +68,6 @@ class Draft(NamedTuple):
     actor: str = "host"
     turn: str | None = None
     ts: str | None = None
-    files: Sequence[FileBlob] = ()
-
-
-class Pending(NamedTuple):
-    """An event with its place, and the content of its side files."""
-
-    event: Event
     files: Sequence[FileBlob] = ()
 
 
@@ -422,49 +412,6 @@ def _pieces(items: Iterable[Pending]) -> Iterator[list[Pending]]:
             piece, size = [], 0
     if piece:
         yield piece
-
-
-def publish(
-    store: Store,
-    deriver: Deriver,
-    items: Sequence[Pending],
-    ref: str,
-    old: bytes | None,
-    note: str,
-    sync: bool,
-) -> list[bytes]:
-    """Derive the commits of ``items``, write one pack, move ``ref`` from ``old`` to the last; the commit ids.
-
-    Advances ``deriver``. The pack is kept from git's gc until the ref reaches it.
-    """
-    derived = [deriver.push(item.event, [file.oid for file in item.files]) for item in items]
-    fresh = _pack_order(derived, items)
-    store.refresh()
-    # A commit that exists comes from a flush that was cut, or from a branch: then any object may exist already.
-    again = store.has(derived[0].commit[0], refresh=False)
-    side_files = {file.oid for item in items for file in item.files}
-    if again or side_files:
-        fresh = [one for one in fresh if not ((again or one[1] in side_files) and store.has(one[1], refresh=False))]
-    written = store.write_pack(fresh, keep=note, sync=sync) if fresh else None
-    store.cas_ref(ref, old, derived[-1].commit[0])
-    if written is not None:
-        store.release(written)
-    return [one.commit[0] for one in derived]
-
-
-def _pack_order(derived: Sequence[objects.Derived], items: Sequence[Pending]) -> list[PackObject]:
-    """Distinct objects: commits and trees newest first (as deltas need them), then blobs as they will be read."""
-    out: dict[bytes, PackObject] = {}
-    for one in reversed(derived):
-        out.setdefault(one.commit[0], (COMMIT, *one.commit))
-    for one in reversed(derived):
-        for oid, tree in one.trees:
-            out.setdefault(oid, (TREE, oid, tree))
-    for one, item in zip(derived, items, strict=True):
-        for file in item.files:
-            out.setdefault(file.oid, (BLOB, file.oid, file.data))
-        out.setdefault(one.blob[0], (BLOB, *one.blob))
-    return list(out.values())
 
 
 def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int | None = None) -> Appended:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
+from gitjournal import flush, pack
 from gitjournal.event import Event
 from gitjournal.objects import Derived, Deriver, FileBlob, git_id
 from gitjournal.pack import BLOB, COMMIT, TREE
@@ -145,6 +146,14 @@ def pack_order(derived: Sequence[Derived], files: Sequence[FileBlob] = ()) -> li
     for file in files:
         out.setdefault(file.oid, PackObject(BLOB, file.oid, file.data))
     return list(out.values())
+
+
+def as_flushed(events: Sequence[Event]) -> list[pack.PackObject]:
+    """The objects of events as a flush packs them: older trees as prefixes of the newest."""
+    made = flush._Packing()
+    for one, derived in zip(events, derive(events), strict=True):
+        made.add(derived, flush.Pending(one))
+    return made.objects(0, lambda _: False)
 
 
 def blob(data: bytes) -> PackObject:
