@@ -16,11 +16,11 @@ import pytest
 import gitjournal
 from gitjournal import canonical
 from gitjournal.event import Event
+from gitjournal.flush import Pending, publish
 from gitjournal.journal import Journal
 from gitjournal.objects import Deriver
 from gitjournal.store import Store, create
 from gitjournal.tail import Tail
-from gitjournal.flush import Pending, publish
 
 EVENTS = 2000
 REF = "refs/heads/bench/main"

@@ -150,6 +150,7 @@ class Chain:
         return event.read_file(number)
 
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
+        read = self.store.read
         root = self.store.read(root_id, b"tree")
         middle = b""
         for first in range((after + 1) // 100 * 100, last + 1, 100):
@@ -158,7 +159,7 @@ class Chain:
             leaf = self.store.read(_entry(middle, objects.middle_entry(first)), b"tree")
             for seq, blob, files in objects.leaf_events(leaf):
                 if after < seq <= last:
-                    yield self._load(blob, files)
+                    yield self._event(read(blob, b"blob"), files)
 
     def _leaf(self, root_id: bytes, seq: int) -> bytes:
         root = self.store.read_again(root_id, b"tree")

@@ -48,13 +48,15 @@ class Event:
     journal) or `build` (members).
     """
 
-    __slots__ = ("_data", "_front", "_hash", "_rest", "_source", "raw", "seq")
+    __slots__ = ("_actor", "_data", "_hash", "_rest", "_source", "_start", "raw", "seq")
 
     #: The canonical bytes.
     raw: bytes
     #: Position along the branch, from 1.
     seq: int
-    _front: re.Match[bytes]
+    _actor: bytes
+    # Where the payload begins in raw, 0 when it is withheld.
+    _start: int
     _rest: re.Match[bytes]
     _source: Source | None
     # Set when they are first asked for.
@@ -69,12 +71,14 @@ class Event:
         """
         front = _FRONT.match(raw)
         rest = _REST.fullmatch(raw, raw.rfind(_REST_AT)) if front else None
-        if front is None or rest is None:
+        # A withheld event has nothing between its digest and the rest.
+        if front is None or rest is None or (front[2] and front.end() != rest.start()):
             raise _why_not(raw)
         put = object.__setattr__
         put(self, "raw", raw)
         put(self, "seq", int(rest[6]))
-        put(self, "_front", front)
+        put(self, "_actor", front[1])
+        put(self, "_start", 0 if front[2] else front.end())
         put(self, "_rest", rest)
         put(self, "_source", source)
 
@@ -159,7 +163,7 @@ class Event:
     @property
     def actor(self) -> str:
         """Who acted: ``user``, ``assistant``, ``tool:shell``."""
-        return self._front[1].decode()
+        return self._actor.decode()
 
     @property
     def turn(self) -> str | None:
@@ -169,11 +173,11 @@ class Event:
     @property
     def withheld(self) -> bool:
         """True when only the header is here and the payload is not."""
-        return self._front[2] is not None
+        return self._start == 0
 
     @property
     def _data_bytes(self) -> bytes:
-        return self.raw[self._front.end() : self._rest.start()]
+        return self.raw[self._start : self._rest.start()]
 
     @property
     def stored_data(self) -> Mapping[str, Any]:
@@ -231,7 +235,7 @@ class Event:
         rest = self._rest
         body = b'{"data":%s%s%s}' % (self._data_bytes, rest[2] or b"", rest[5] or b"")
         return b'{"actor":"%s","data_sha256":"%s","epoch":%s%s%s' % (
-            self._front[1],
+            self._actor,
             sha256(body).hexdigest().encode(),
             rest[1],
             rest[3],
@@ -263,7 +267,7 @@ def _session(text: bytes) -> str:
 
 def _check_header(event: Event) -> None:
     """What the patterns do not say: sizes, dates, and the rules of seq 1."""
-    if event.withheld and (event._front.end() != event._rest.start() or event._rest[2] or event._rest[5]):
+    if event.withheld and (event._rest[2] or event._rest[5]):
         raise _why_not(event.raw)
     _ = event.session
     seq = event.seq

@@ -5,17 +5,13 @@ Floor 2. The writer of a branch and the beginning of a branch both end here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gitjournal.event import Event
 from gitjournal.objects import LEAF_SPAN, MIDDLE_SPAN, Derived, Deriver, FileBlob
 from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix
-from gitjournal.rules import MAX_SEQ
 from gitjournal.store import Store
-
-# How many events share a leaf, a middle and a root tree.
-_SPANS = (LEAF_SPAN, MIDDLE_SPAN, MAX_SEQ + 1)
 
 
 class Pending(NamedTuple):
@@ -38,66 +34,84 @@ def publish(
 
     Advances ``deriver``. The pack is kept from git's gc until the ref reaches it.
     """
-    made = _Packing()
+    made = Packing()
     for item in items:
         made.add(deriver.push(item.event, [file.oid for file in item.files]), item)
     store.refresh()
     # Commits that exist come from a flush that was cut, or from a branch, and so does all that belongs to them.
     known = next((n for n, oid in enumerate(made.commits) if not store.has(oid, refresh=False)), len(items))
-    fresh = made.objects(known, lambda oid: store.has(oid, refresh=False))
-    written = store.write_pack(fresh, keep=note, sync=sync) if fresh else None
-    store.cas_ref(ref, old, made.commits[-1])
+    made.drop(known, lambda oid: store.has(oid, refresh=False))
+    written = store.write_pack(made, keep=note, sync=sync) if len(made) else None
+    store.cas_ref(ref, old, deriver.head or b"")
     if written is not None:
         store.release(written)
     return made.commits
 
 
-class _Packing:
-    """The objects of a flush on their way into a pack.
+class Packing:
+    """The objects of a flush on their way into a pack: commits and trees newest first, then blobs in order.
 
     Of the trees only the newest of each page is held: the older ones are its prefixes (section 5), and a flush of
     thousands of events would else hold thousands of trees.
     """
 
     def __init__(self) -> None:
+        #: Ids of all commits added, oldest first.
         self.commits: list[bytes] = []
-        self._parts: list[tuple[tuple[bytes, bytes], tuple[bytes, bytes], Pending]] = []
+        self._first = 0
+        self._bodies: list[bytes] = []
+        self._blobs: list[tuple[bytes, bytes]] = []
+        self._files: dict[bytes, bytes] = {}
+        # For each event the ids of its three trees, and (by level and page) the newest whole.
+        self._trees: list[tuple[int, bytes, bytes, bytes]] = []
+        self._sizes: list[tuple[int, int, int]] = []
         self._newest: dict[tuple[int, int], tuple[bytes, bytes]] = {}
-        self._trees: list[list[tuple[tuple[int, int], bytes, int, bytes]]] = []
 
     def add(self, derived: Derived, item: Pending) -> None:
+        """Take the objects of the next event."""
         seq = derived.seq
-        versions = []
-        for level, (oid, tree) in enumerate(derived.trees):
-            page = (level, seq // _SPANS[level])
-            self._newest[page] = (oid, tree)
-            versions.append((page, oid, len(tree), tree[-20:] if level else b""))
-        self._trees.append(versions)
+        leaf, middle, root = derived.trees
+        self._newest[0, seq // LEAF_SPAN] = leaf
+        self._newest[1, seq // MIDDLE_SPAN] = middle
+        self._newest[2, 0] = root
+        self._trees.append((seq, leaf[0], middle[0], root[0]))
+        self._sizes.append((len(leaf[1]), len(middle[1]), len(root[1])))
         self.commits.append(derived.commit[0])
-        self._parts.append((derived.commit, derived.blob, item))
+        self._bodies.append(derived.commit[1])
+        self._blobs.append(derived.blob)
+        for file in item.files:
+            self._files[file.oid] = file.data
 
-    def objects(self, first: int, exists: Callable[[bytes], bool]) -> list[PackObject]:
-        """Those of the events from number ``first`` on: commits and trees newest first (as deltas need them), then
-        blobs as they will be read. Side files may exist for other reasons, so each is looked up."""
-        out: dict[bytes, PackObject] = {}
-        for commit, _, _ in reversed(self._parts[first:]):
-            out[commit[0]] = (COMMIT, *commit)
-        for versions in reversed(self._trees[first:]):
-            for page, oid, size, tail in versions:
-                out.setdefault(oid, (TREE, oid, self._tree(page, oid, size, tail)))
-        for _, blob, item in self._parts[first:]:
-            for file in item.files:
-                if file.oid not in out and not exists(file.oid):
-                    out[file.oid] = (BLOB, file.oid, file.data)
-            out.setdefault(blob[0], (BLOB, *blob))
-        return list(out.values())
+    def drop(self, count: int, exists: Callable[[bytes], bool]) -> None:
+        """Leave out the first ``count`` events, which are in the store, and side files that ``exists`` knows."""
+        self._first = count
+        self._files = {oid: data for oid, data in self._files.items() if not exists(oid)}
 
-    def _tree(self, page: tuple[int, int], oid: bytes, size: int, tail: bytes) -> bytes | Prefix:
+    def __len__(self) -> int:
+        return 5 * (len(self.commits) - self._first) + len(self._files)
+
+    def __iter__(self) -> Iterator[PackObject]:
+        events = range(self._first, len(self.commits))
+        for n in reversed(events):
+            yield COMMIT, self.commits[n], self._bodies[n]
+        for n in reversed(events):
+            seq, leaf, middle, root = self._trees[n]
+            sizes = self._sizes[n]
+            yield self._tree((0, seq // LEAF_SPAN), leaf, sizes[0], b"")
+            # The last id of an upper tree is that of the tree below it.
+            yield self._tree((1, seq // MIDDLE_SPAN), middle, sizes[1], leaf)
+            yield self._tree((2, 0), root, sizes[2], middle)
+        for oid, data in self._files.items():
+            yield BLOB, oid, data
+        for n in events:
+            yield BLOB, *self._blobs[n]
+
+    def _tree(self, page: tuple[int, int], oid: bytes, size: int, last: bytes) -> PackObject:
         base, content = self._newest[page]
-        copied = size - len(tail)
-        # A first tree of a page has nothing to copy; one beyond the reach of an instruction is written whole.
+        copied = size - len(last)
         if oid == base:
-            return content
+            return TREE, oid, content
+        # Nothing to copy in a first tree, or more than one instruction reaches: whole.
         if copied == 0 or copied > MOST_COPIED:
-            return content[:copied] + tail
-        return Prefix(base, len(content), copied, tail)
+            return TREE, oid, content[:copied] + last
+        return TREE, oid, Prefix(base, len(content), copied, last)

@@ -74,10 +74,14 @@ class Lease:
             os.ftruncate(self._fd, len(self._content))
             self._seen = _identity(self.path)
 
-    def check(self) -> None:
-        """Raise Fenced when this process no longer holds the newest lease of the branch."""
+    def check_process(self) -> None:
+        """Raise Fenced in a forked child of the process that took the lease."""
         if os.getpid() != self._pid:
             raise Fenced(f"{self.path.stem} was opened by process {self._pid}; a forked child opens it for itself")
+
+    def check(self) -> None:
+        """Raise Fenced when this process no longer holds the newest lease of the branch."""
+        self.check_process()
         if _identity(self.path) != self._seen:
             raise Fenced(f"{self.path} is no longer this writer's: another one has taken over")
 

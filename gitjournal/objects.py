@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha1, sha256
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from gitjournal import rules
@@ -81,10 +82,9 @@ _LEAF_ENTRY = struct.Struct("7s8s6s20s")
 def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
     """(seq, blob id, side file ids) of each event in a leaf tree. FormatError ``bad-tree`` for any other form."""
     if len(leaf) % _LEAF_ENTRY.size == 0:
-        entries = list(_LEAF_ENTRY.iter_unpack(leaf))
-        if all(mode == b"100644 " and end == b".json\x00" and stem.isdigit() for mode, stem, end, _ in entries):
-            for _, stem, _, oid in entries:
-                yield int(stem), oid, ()
+        modes, stems, ends, oids = zip(*_LEAF_ENTRY.iter_unpack(leaf), strict=True) if leaf else ((),) * 4
+        if {*modes} <= {b"100644 "} and {*ends} <= {b".json\x00"} and b"".join(stems).isdigit():
+            yield from zip(map(int, stems), oids, repeat(()))
             return
     files: dict[int, bytes] = {}
     for mode, name, oid in tree_entries(leaf):

@@ -15,14 +15,14 @@ import sys
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha1
 from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 from isal import isal_zlib
 
@@ -64,7 +64,15 @@ PackObject = tuple[int, bytes, bytes | Prefix]
 Entry = tuple[bytes, int, int]
 
 
-def write(folder: Path, objects: Sequence[PackObject], *, keep: str | None = None, sync: bool = True) -> Path:
+class Objects(Protocol):
+    """The objects of a pack, and how many they are: a list, or what makes them one by one."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[PackObject]: ...
+
+
+def write(folder: Path, objects: Objects, *, keep: str | None = None, sync: bool = True) -> Path:
     """Write one pack with its index into ``folder`` and return the path of the ``.pack``.
 
     ``objects`` are distinct. ``keep`` is the text of a ``.keep`` file, which is there

@@ -161,24 +161,27 @@ class Pack:
 
     def read_at(self, offset: int) -> tuple[bytes, bytes]:
         """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
-        deltas: list[tuple[int, int, int]] = []
-        base = self._known_base(offset)
-        while base is None:
-            kind, size, at, piece = self._head(offset)
-            if kind in _KINDS:
-                base = _KINDS[kind], self._inflate(piece, at, offset, size)
-                break
+        kind, size, place = self._head(offset)
+        if kind in _KINDS:
+            return _KINDS[kind], self._inflate(place, size)
+        deltas: list[tuple[int, bytes]] = []
+        while True:
             # A circle of deltas has no end.
             if len(deltas) == _MOST_DELTAS:
                 raise BadPack(f"{self.path.name}: more than {_MOST_DELTAS} deltas upon each other at {offset}")
-            below, at = self._base_of(kind, offset, at, piece)
-            deltas.append((offset, at, size))
+            below, place = self._base_of(kind, offset, place)
+            deltas.append((offset, self._inflate(place, size)))
             offset = below
             base = self._known_base(offset)
-        for at_offset, at, size in reversed(deltas):
+            if base is not None:
+                break
+            kind, size, place = self._head(offset)
+            if kind in _KINDS:
+                base = _KINDS[kind], self._inflate(place, size)
+                break
+        for above, delta in reversed(deltas):
             self._keep_base(offset, base)
-            delta = self._inflate(self._view(at_offset, _HEAD), at, at_offset, size)
-            base, offset = (base[0], apply_delta(base[1], delta)), at_offset
+            base, offset = (base[0], apply_delta(base[1], delta)), above
         return base
 
     def _known_base(self, offset: int) -> tuple[bytes, bytes] | None:
@@ -191,27 +194,31 @@ class Pack:
         elif size <= _LARGE_BASE:
             _remember(self._large, offset, base, _MOST_LARGE)
 
-    def _base_of(self, kind: int, offset: int, at: int, piece: memoryview) -> tuple[int, int]:
-        """(offset of the base of a delta, where the delta's stream begins in the piece)."""
+    def _base_of(self, kind: int, offset: int, place: int) -> tuple[int, int]:
+        """(offset of the base of a delta, offset of the delta's stream)."""
         if kind == OFS_DELTA:
-            distance, at = _read_distance(piece, at)
-            return offset - distance, at
+            window, at = self._view(place, _HEAD)
+            distance, behind = _read_distance(window, at)
+            return offset - distance, place + behind - at
         if kind == REF_DELTA:
-            found = self.offset(bytes(piece[at : at + 20]))
+            window, at = self._view(place, 20)
+            found = self.offset(window[at : at + 20])
             if found is None:
                 raise BadPack(f"{self.path.name}: the base of a delta is not in the pack")
-            return found, at + 20
+            return found, place + 20
         raise BadPack(f"{self.path.name}: object type {kind} at {offset}")
 
-    def _head(self, offset: int) -> tuple[int, int, int, memoryview]:
-        """(type, size, where the rest begins in the piece, the piece of the window that starts at ``offset``)."""
+    def _head(self, offset: int) -> tuple[int, int, int]:
+        """(type, size, offset of what follows) of the entry at ``offset``."""
         if not 12 <= offset < self.size - 20:
             raise BadPack(f"{self.path.name}: offset {offset} is outside the pack")
-        piece = self._view(offset, _HEAD)
-        byte = piece[0]
-        kind, size, shift, at = (byte >> 4) & 7, byte & 15, 4, 1
+        window, at = self._view(offset, _HEAD)
+        begin = at
+        byte = window[at]
+        kind, size, shift = (byte >> 4) & 7, byte & 15, 4
+        at += 1
         while byte & 0x80:
-            byte = piece[at]
+            byte = window[at]
             size |= (byte & 0x7F) << shift
             shift += 7
             at += 1
@@ -219,52 +226,52 @@ class Pack:
                 raise BadPack(f"{self.path.name}: size at {offset} does not end")
         if size > MAX_OBJECT:
             raise BadPack(f"{self.path.name}: object at {offset} claims {size} bytes")
-        return kind, size, at, piece
+        return kind, size, offset + at - begin
 
-    def _view(self, offset: int, length: int) -> memoryview:
-        """At least ``length`` bytes from ``offset`` on, or what there is up to the end of the pack."""
+    def _view(self, offset: int, length: int) -> tuple[bytes, int]:
+        """A window and where in it ``offset`` is; ``length`` bytes are there, or what there is to the pack's end."""
         number, start = divmod(offset, _WINDOW)
         if start + length > _WINDOW:
-            return memoryview(os.pread(self._fd, length, offset))
+            return os.pread(self._fd, length, offset), 0
         window = self._windows.get(number)
         if window is None:
             window = os.pread(self._fd, _WINDOW, number * _WINDOW)
             _remember(self._windows, number, window, _MOST_WINDOWS)
-        return memoryview(window)[start:]
+        return window, start
 
-    def _inflate(self, piece: memoryview, at: int, offset: int, size: int, need: int = 0) -> bytes:
-        if size < _SHORT and piece[at : at + 7] == _STORED + bytes((size, 0, size ^ 0xFF, 0xFF)):
-            content = bytes(piece[at + _STORED_HEAD : at + _STORED_HEAD + size])
-            end = at + _STORED_HEAD + size
-            if piece[end : end + 4] == zlib.adler32(content).to_bytes(4, "big"):
-                return content
+    def _inflate(self, place: int, size: int, most: int = 0) -> bytes:
+        """The ``size`` bytes of the stream at ``place``, of which ``most`` bytes are looked at."""
         # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst, if it is asked once.
-        need = need or at + size + (size >> 11) + 64
-        if len(piece) < need:
-            piece = self._view(offset, need)
+        most = most or size + (size >> 11) + 64
+        window, at = self._view(place, most)
+        stream = window[at : at + most]
+        if size < _SHORT and stream.startswith(_STORED + bytes((size, 0, size ^ 0xFF, 0xFF))):
+            content = stream[_STORED_HEAD : _STORED_HEAD + size]
+            if stream.startswith(zlib.adler32(content).to_bytes(4, "big"), _STORED_HEAD + size):
+                return content
         inflater = isal_zlib.decompressobj()
         try:
-            content = inflater.decompress(piece[at:need], size + 1)
+            content = inflater.decompress(stream, size + 1)
             if len(content) == size and not inflater.eof:
                 content += inflater.decompress(inflater.unconsumed_tail, 1)
         except IsalError as error:  # type: ignore[misc]  # its stub does not say that it is an exception
-            raise BadPack(f"{self.path.name}: object at {offset} does not inflate") from error
-        if len(content) <= size and not inflater.eof and offset + need < self.size:
+            raise BadPack(f"{self.path.name}: the stream at {place} does not inflate") from error
+        if len(content) <= size and not inflater.eof and place + most < self.size:
             # Deflated piece by piece, perhaps, with an empty block after each.
-            return self._inflate(piece, at, offset, size, 16 * need)
+            return self._inflate(place, size, 16 * most)
         if len(content) != size or not inflater.eof:
-            raise BadPack(f"{self.path.name}: object at {offset} is not {size} bytes long")
+            raise BadPack(f"{self.path.name}: the object at {place} is not {size} bytes long")
         return content
 
 
-def _read_distance(piece: memoryview, at: int) -> tuple[int, int]:
-    byte = piece[at]
+def _read_distance(window: bytes, at: int) -> tuple[int, int]:
+    byte = window[at]
     at += 1
     distance = byte & 0x7F
     while byte & 0x80:
         if distance >> 50:
             raise BadPack("the base of a delta is nowhere")
-        byte = piece[at]
+        byte = window[at]
         at += 1
         distance = ((distance + 1) << 7) | (byte & 0x7F)
     return distance, at
@@ -359,6 +366,10 @@ class Packs:
 
     def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
         """(kind, content) from whichever pack has the object; None when none has. Raises BadPack."""
+        last = self._last
+        offset = last.offset(oid) if last is not None else None
+        if last is not None and offset is not None:
+            return last.read_at(offset)
         found = self._locate(oid)
         return None if found is None else found[0].read_at(found[1])
 

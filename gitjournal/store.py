@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,7 +143,7 @@ class Store:
         """Look again at the pack folder."""
         self._packs.refresh()
 
-    def write_pack(self, objects: Sequence[pack.PackObject], *, keep: str, sync: bool) -> Path:
+    def write_pack(self, objects: pack.Objects, *, keep: str, sync: bool) -> Path:
         """Write a pack that stays until `release`. StorageError."""
         return pack.write(self.pack_folder, objects, keep=keep, sync=sync)
 

@@ -136,8 +136,9 @@ class Tail:
                     self._known = True
                     self._fill(_FIRST_FILL)
                     os.fsync(self._fd)
-                    sync_folder(path.parent)
-                    sync_folder(path.parent.parent)
+                # Also for a file that was there: who made it may have died before its name was on disk.
+                sync_folder(path.parent)
+                sync_folder(path.parent.parent)
             except BaseException:
                 os.close(self._fd)
                 raise

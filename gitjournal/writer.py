@@ -174,6 +174,7 @@ class Writer:
         ``expected_seq`` is the seq that the head must have (compare-and-swap): ConflictError otherwise. Also raises
         Fenced, FormatError and UsageError (nothing is written) and StorageError (nothing is acknowledged).
         """
+        self._lease.check_process()
         with self._lock:
             self._guard(expected_seq)
             return self._store([self._build(draft, self._head)])[0]
@@ -184,6 +185,7 @@ class Writer:
         Each piece is stored whole or not at all, and an error tells of the piece it happened in.
         """
         done: list[Appended] = []
+        self._lease.check_process()
         with self._lock:
             self._guard(expected_seq)
             for piece in _pieces(self._built(drafts)):
@@ -198,6 +200,7 @@ class Writer:
 
         FormatError (``broken-link``, ``bad-session``, ``bad-epoch``, ``bad-file``) when one does not fit.
         """
+        self._lease.check_process()
         with self._lock:
             self._guard(None)
             for piece in _pieces(self._fitting(items)):
@@ -314,6 +317,7 @@ class Writer:
 
     def flush(self) -> None:
         """Move everything from the tail to git. Raises StorageError, RefLocked, ConflictError, Fenced."""
+        self._lease.check_process()
         with self._lock:
             if self._pending:
                 self._lease.check()
@@ -361,6 +365,12 @@ class Writer:
 
     def close(self) -> None:
         """Flush, then give the lease back. After an error the events are still in the tail."""
+        try:
+            # A thread of the parent may have held the lock when this process was forked: nobody would give it back.
+            self._lease.check_process()
+        except Fenced:
+            self._closing.set()
+            return
         with self._lock:
             if self._closing.is_set():
                 return

@@ -150,10 +150,10 @@ def pack_order(derived: Sequence[Derived], files: Sequence[FileBlob] = ()) -> li
 
 def as_flushed(events: Sequence[Event]) -> list[pack.PackObject]:
     """The objects of events as a flush packs them: older trees as prefixes of the newest."""
-    made = flush._Packing()
+    made = flush.Packing()
     for one, derived in zip(events, derive(events), strict=True):
         made.add(derived, flush.Pending(one))
-    return made.objects(0, lambda _: False)
+    return list(made)
 
 
 def blob(data: bytes) -> PackObject:
