@@ -93,7 +93,7 @@ class World:
         return f"{self.rng.getrandbits(4 * digits):0{digits}x}"
 
     def _path(self) -> str:
-        return f"/home/dev/work/shop/{self.rng.choice(_FOLDERS)}/{'_'.join(self.words(2))}.py"
+        return f"/home/dev/shop/{self.rng.choice(_FOLDERS)}/{'_'.join(self.words(2))}.py"
 
     def path(self) -> str:
         """A file of the project."""
@@ -172,7 +172,7 @@ class World:
             return {"file_path": self.path(), "old_string": old, "new_string": old + "\n" + self.code()}
         if tool == "Write":
             return {"file_path": self.path(), "content": "\n".join(self.code() for _ in range(size // 40))}
-        command = f"cd /home/dev/work/shop && grep -n '{self.words(1)[0]}' {self.path()} | head -{size}"
+        command = f"cd /home/dev/shop && grep -n '{self.words(1)[0]}' {self.path()} | head -{size}"
         return {"command": command, "description": self.prose(size), "timeout": 120000}
 
     def size(self, low: int, high: int) -> int:
@@ -267,7 +267,7 @@ def _records(world: World) -> Iterator[Record]:
             "parentUuid": parent,
             "isSidechain": False,
             "userType": "external",
-            "cwd": "/home/dev/work/shop",
+            "cwd": "/home/dev/shop",
             "sessionId": session,
             "version": "2.1.170",
             "gitBranch": "main",

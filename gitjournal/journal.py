@@ -9,7 +9,7 @@ import difflib
 import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,6 @@ from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     FormatError,
-    JournalError,
     NotAJournal,
     NotFound,
     StorageError,
@@ -169,9 +168,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The error of the block says more than what closing after it says.
-        with suppress(JournalError) if kind else nullcontext():
-            self.close()
+        self._writer.__exit__(kind, error, trace)
 
 
 def _allowed(draft: Draft) -> Draft:

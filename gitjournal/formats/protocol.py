@@ -6,6 +6,7 @@ makes one without arguments). Formats that are a list of records derive from `Re
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,22 +89,22 @@ class Item(NamedTuple):
     ts: str | None = None
 
 
-class RecordFormat:
+class RecordFormat(ABC):
     """Base of formats that are lists of records: each becomes one event that keeps its bytes."""
 
     name: str = ""
 
+    @abstractmethod
     def sniff(self, head: bytes, path: Path) -> bool:
         """See `Format.sniff`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def session_id(self, stream: BinaryIO) -> str | None:
         """The session id that the source gives itself. It may not change when the file grows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, stream: BinaryIO, report: ImportReport) -> Iterator[Item]:
         """All records, mapped; together they are all bytes of ``stream``. Oddities go to ``report``."""
-        raise NotImplementedError
 
     def load(self, journal: Journal, source: Source, options: Options) -> ImportReport:
         """See `Format.load`."""
