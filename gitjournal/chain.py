@@ -247,7 +247,9 @@ class Chain:
                 break
             at = commit.parent
         ids.reverse()
-        self.index.replace(first, ids)
+        # The file begins where the branch does: `owner` goes by that.
+        if not whole:
+            self.index.replace(first, ids)
         return first, ids
 
     def _begins_at(self, commit: Commit) -> bool:
@@ -308,6 +310,8 @@ def _entry(tree: bytes, name: bytes) -> bytes:
     if at < 0:
         raise VerificationError("bad-tree", f"a tree has no entry {name.decode()}")
     at += len(wanted)
+    if len(tree) < at + 20:
+        raise VerificationError("bad-tree", "a tree is cut in the middle of an entry")
     return tree[at : at + 20]
 
 

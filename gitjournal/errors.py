@@ -13,11 +13,12 @@
     ├── RefLocked           ref-locked       git's lock file of the ref is there
     ├── DamagedTail         damaged-tail     acknowledged events in the tail cannot be read
     ├── StorageError        storage          the disk or the object store refused
+    │   └── BadRef          storage          a ref that holds no commit id
     ├── FormatError         (section 12)     bytes that break a rule of docs/format.md
     │   └── ImportRefused   import           a source that cannot be imported at all
     └── VerificationError   (section 12)     a stored object is not what its id says
 
-A code never changes its meaning. ``cli.py`` maps codes to exit statuses and hints in one place.
+A code never changes its meaning. ``cli_base.py`` maps codes to exit statuses and hints in one place.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ class StorageError(JournalError):
     code = "storage"
 
 
+class BadRef(StorageError):
+    """A ref that holds no commit id of its own: garbage, or another ref's name."""
+
+
 class FormatError(JournalError):
     """Bytes or values that break a rule of docs/format.md.
 
@@ -131,7 +136,7 @@ class ImportRefused(FormatError):
 class VerificationError(JournalError):
     """A stored object is missing or is not what its id says.
 
-    ``code`` is ``missing-object`` or ``bad-object``; ``oid`` is the object's hex id.
+    ``code`` is ``missing-object``, ``bad-object``, ``bad-tree`` or ``bad-commit``; ``oid`` is the object's hex id.
     """
 
     def __init__(self, code: str, message: str, *, oid: str = "") -> None:

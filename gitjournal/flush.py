@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitjournal.event import Event
 from gitjournal.objects import LEAF_SPAN, MIDDLE_SPAN, Derived, Deriver, FileBlob
-from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix
+from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix, sync_folder
 from gitjournal.store import Store
 
 
@@ -28,7 +28,6 @@ def publish(
     ref: str,
     old: bytes | None,
     note: str,
-    sync: bool,
 ) -> list[bytes]:
     """Derive the commits of ``items``, write one pack, move ``ref`` from ``old`` to the last; the commit ids.
 
@@ -40,8 +39,11 @@ def publish(
     store.refresh()
     # Commits that exist come from a flush that was cut, or from a branch, and so does all that belongs to them.
     known = next((n for n, oid in enumerate(made.commits) if not store.has(oid, refresh=False)), len(items))
+    if known:
+        # Who wrote them may have died before their names were on disk, and this flush ends by clearing the tail.
+        sync_folder(store.pack_folder)
     made.drop(known, lambda oid: store.has(oid, refresh=False))
-    written = store.write_pack(made, keep=note, sync=sync) if len(made) else None
+    written = store.write_pack(made, keep=note) if len(made) else None
     store.cas_ref(ref, old, deriver.head or b"")
     if written is not None:
         store.release(written)

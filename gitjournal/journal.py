@@ -28,6 +28,7 @@ from gitjournal.errors import (
 )
 from gitjournal.event import Event
 from gitjournal.flush import Pending
+from gitjournal.line import Line
 from gitjournal.objects import FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
@@ -46,7 +47,7 @@ def init(path: str | os.PathLike[str]) -> Journal:
 
     Raises NotAJournal when something else is there, StorageError when the disk refuses.
     """
-    folder = Path(path)
+    folder = _folder(path)
     if folder.exists() and not _is_unused(folder):
         return open_journal(folder)
     store.create(folder)
@@ -72,7 +73,7 @@ def open_journal(path: str | os.PathLike[str]) -> Journal:
 
     Raises NotFound when there is nothing, NotAJournal when it is something else.
     """
-    folder = Path(path)
+    folder = _folder(path)
     if folder.exists() and not folder.is_dir():
         raise NotAJournal(f"{folder} is a file, not a journal")
     if not folder.is_dir():
@@ -83,6 +84,18 @@ def open_journal(path: str | os.PathLike[str]) -> Journal:
     journal = Journal(Store(folder, prefix))
     journal.check_format()
     return journal
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    """The path, if the system can have such a one."""
+    folder = Path(path)
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return folder
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{str(path)!a} cannot be a folder: {error}") from None
+    return folder
 
 
 def discover(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
@@ -345,6 +358,8 @@ class Journal:
             self._refuse_case_twin(name)
             yield
         finally:
+            # A child forked meanwhile has the descriptor too, and would go on holding the lock.
+            fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def _refuse_case_twin(self, name: Name) -> None:
@@ -393,14 +408,14 @@ class Journal:
         """Add finished events as they are: the whole line of branch ``name`` from seq 1, each with its side files.
 
         Events that the branch has already must be the same. Returns how many were new. FormatError when one does
-        not fit; what came before it stays.
+        not fit, or (at the end) the line is another branch's; up to 4,096 events at a time, what came before stays.
         """
         _not_the_log(name)
         with self._creating(name):
             writer = Writer(self.chain(name))
         with writer:
             before = writer.head.seq if writer.head else 0
-            writer.graft(_unknown(self.chain(name).events(), items))
+            writer.graft(_unknown(name, self.chain(name).events(), items))
             return (writer.head.seq if writer.head else 0) - before
 
     def flush(self, name: str | Name) -> None:
@@ -420,14 +435,21 @@ def _spellings(folder: Path, name: str, suffix: str) -> set[str]:
     return {one.removesuffix(suffix) for one in found if one.lower() == wanted}
 
 
-def _unknown(known: Iterator[Event], items: Iterable[tuple[Event, Sequence[FileBlob]]]) -> Iterator[Pending]:
-    """The items beyond those that are known, which must be equal to the first ones."""
+def _unknown(
+    name: Name, known: Iterator[Event], items: Iterable[tuple[Event, Sequence[FileBlob]]]
+) -> Iterator[Pending]:
+    """The items beyond those that are known, which must be equal to the first ones; all must be one good line."""
+    line = Line()
     for event, files in items:
+        for code, text in line.faults(event):
+            raise FormatError(code, text, seq=event.seq)
         there = next(known, None)
         if there is None:
             yield Pending(event, files)
         elif there.hash != event.hash:
             raise FormatError("broken-link", "the journal has another event in this place", seq=event.seq)
+    if line.seq and (line.session, line.branch) != (name.session, name.branch):
+        raise FormatError("wrong-ref", f"the events are of {line.session!r}, branch {line.branch!r}, not {name}")
 
 
 def _not_the_log(name: Name) -> None:

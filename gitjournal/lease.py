@@ -14,9 +14,22 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from gitjournal.errors import Fenced, LeaseHeld, disk_errors
 from gitjournal.rules import MAX_NUMBER
+
+#: The leases of this process.
+_held: WeakSet[Lease] = WeakSet()
+
+
+def _after_fork() -> None:
+    for lease in list(_held):
+        lease.forget()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Lease:
@@ -28,6 +41,9 @@ class Lease:
         self._pid = os.getpid()
         self._content = os.pread(fd, 4096, 0)
         self._seen = _identity(path)
+        # What a writer that died has left says so until the next one has stamped the file.
+        self._ours = not self._content
+        _held.add(self)
 
     @classmethod
     def acquire(cls, path: Path, what: str) -> Lease:
@@ -69,6 +85,7 @@ class Lease:
             "token": os.urandom(8).hex(),
         }
         self._content = json.dumps(record).encode() + b"\n"
+        self._ours = True
         with disk_errors(f"write {self.path}"):
             os.pwrite(self._fd, self._content, 0)
             os.ftruncate(self._fd, len(self._content))
@@ -82,14 +99,23 @@ class Lease:
     def check(self) -> None:
         """Raise Fenced when this process no longer holds the newest lease of the branch."""
         self.check_process()
-        if _identity(self.path) != self._seen:
+        with disk_errors(f"look at the lease {self.path}"):
+            seen = _identity(self.path)
+        if seen != self._seen:
             raise Fenced(f"{self.path} is no longer this writer's: another one has taken over")
 
     def release(self) -> None:
         """Give the lease back and remove its file."""
-        if os.getpid() == self._pid and _identity(self.path) == self._seen:
+        if os.getpid() != self._pid:
+            return
+        _held.discard(self)
+        if self._ours and _identity(self.path) == self._seen:
             with suppress(OSError):
                 self.path.unlink()
+        os.close(self._fd)
+
+    def forget(self) -> None:
+        """In a forked child: let go of the file, or the lease would outlive the process that holds it."""
         os.close(self._fd)
 
 

@@ -32,7 +32,7 @@ def read(folder: Path, oid: bytes) -> tuple[bytes, bytes] | None:
     path = folder / name[:2] / name[2:]
     try:
         raw = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     try:
         return _parse(raw)

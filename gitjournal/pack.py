@@ -1,10 +1,10 @@
-"""Write git packs: one pack a flush, and fold small packs into larger ones.
+"""Write git packs: one pack a flush.
 
 Floor 1. Format: git's `gitformat-pack` (pack version 2, index version 2).
 
 A tree of event n is a prefix of the tree of event n+1, apart from the last object id of the upper two levels, so
 trees come newest first and each older one is a delta of one copy instruction against the newest, at depth 1.
-Offset deltas are relative within a pack, so `fold` joins packs by copying their bytes untouched.
+Offset deltas are relative within a pack, so `tiers` joins packs by copying their bytes untouched.
 """
 
 from __future__ import annotations

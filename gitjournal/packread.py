@@ -161,6 +161,12 @@ class Pack:
 
     def read_at(self, offset: int) -> tuple[bytes, bytes]:
         """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
+        try:
+            return self._read_at(offset)
+        except IndexError:
+            raise BadPack(f"{self.path.name}: cut at {offset}") from None
+
+    def _read_at(self, offset: int) -> tuple[bytes, bytes]:
         kind, size, place = self._head(offset)
         if kind in _KINDS:
             return _KINDS[kind], self._inflate(place, size)
@@ -242,7 +248,7 @@ class Pack:
     def _inflate(self, place: int, size: int, most: int = 0) -> bytes:
         """The ``size`` bytes of the stream at ``place``, of which ``most`` bytes are looked at."""
         # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst, if it is asked once.
-        most = most or size + (size >> 11) + 64
+        most = min(most or size + (size >> 11) + 64, self.size - place)
         window, at = self._view(place, most)
         stream = window[at : at + most]
         if size < _SHORT and stream.startswith(_STORED + bytes((size, 0, size ^ 0xFF, 0xFF))):
@@ -416,7 +422,7 @@ class Packs:
         packs = {name: pack for name, pack in before.packs.items() if name in names}
         for name in names - packs.keys():
             # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
-            with suppress(OSError, BadPack):
+            with suppress(FileNotFoundError, BadPack):
                 packs[name] = Pack((self.folder / name).with_suffix(".pack"))
         self._last = None
         self._look = look = _Look(names, packs)

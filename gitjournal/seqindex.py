@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -55,22 +56,22 @@ class SeqIndex:
         return [found[at : at + _ID] for at in range(0, len(found), _ID)]
 
     def extend(self, first: int, ids: Sequence[bytes], parent: bytes | None) -> None:
-        """Add commits from seq ``first`` on, whose git parent is ``parent``; begin a new file where none fits.
+        """Add commits from seq ``first`` on, whose git parent is ``parent``; without one a new file begins.
 
         A file that does not end at ``parent`` is left alone: it is stale and the next reader rebuilds it.
         Failures are ignored, since the file can always be made again.
         """
         bounds = self.bounds()
-        if bounds is None:
+        if bounds is None and parent is None:
             self.replace(first, ids)
-        elif bounds[1] == first - 1 and bounds[2] == parent:
+        elif bounds is not None and bounds[1] == first - 1 and bounds[2] == parent:
             with suppress(OSError), self.path.open("r+b") as file:
                 file.seek(_HEADER.size + _ID * (first - bounds[0]))
                 file.write(b"".join(ids))
 
     def replace(self, first: int, ids: Sequence[bytes]) -> None:
         """Write the whole file anew: commits from seq ``first`` on."""
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
+        temporary = self.path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(_HEADER.pack(_MAGIC, first) + b"".join(ids))

@@ -18,6 +18,7 @@ import pygit2
 
 from gitjournal import loose, pack, refs, tiers
 from gitjournal.errors import (
+    BadRef,
     ConflictError,
     JournalError,
     NotAJournal,
@@ -110,7 +111,9 @@ class Store:
     def _raw(self, oid: bytes) -> tuple[bytes, bytes] | None:
         try:
             return self._packs.read(oid) or self._elsewhere(oid)
-        except (BadPack, BadLoose, OSError) as error:
+        except OSError as error:
+            raise StorageError(f"object {oid.hex()} cannot be read: {error}") from None
+        except (BadPack, BadLoose) as error:
             raise VerificationError("bad-object", f"object {oid.hex()}: {error}", oid=oid.hex()) from None
 
     def _elsewhere(self, oid: bytes) -> tuple[bytes, bytes] | None:
@@ -143,7 +146,7 @@ class Store:
         """Look again at the pack folder."""
         self._packs.refresh()
 
-    def write_pack(self, objects: pack.Objects, *, keep: str, sync: bool) -> Path:
+    def write_pack(self, objects: pack.Objects, *, keep: str, sync: bool = True) -> Path:
         """Write a pack that stays until `release`. StorageError."""
         return pack.write(self.pack_folder, objects, keep=keep, sync=sync)
 
@@ -161,7 +164,7 @@ class Store:
                 # Gone meanwhile, or not ours.
                 continue
 
-    def fold(self, *, sync: bool) -> int:
+    def fold(self, *, sync: bool = True) -> int:
         """One folding step; packs that went away."""
         return tiers.fold(self.pack_folder, self.path / "gitjournal" / "fold.lock", sync=sync)
 
@@ -187,7 +190,7 @@ class Store:
                 return bytes.fromhex(found[1].decode()) if found else None
         loose = _LOOSE_REF.fullmatch(text)
         if loose is None:
-            raise StorageError(f"ref {ref} does not hold a commit id: {text[:60]!r}")
+            raise BadRef(f"ref {ref} does not hold a commit id: {text[:60]!r}")
         return bytes.fromhex(loose[1].decode())
 
     def list_refs(self, session: str | None = None) -> list[str]:

@@ -40,7 +40,8 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
         for tier in _full_tiers(folder) if alone else ():
             for choose in (_oldest, _apart):
                 group = choose(_whole(tier))
-                with suppress(_Shared):
+                # BadPack: it was whole a moment ago, and is not ours to judge.
+                with suppress(_Shared, BadPack):
                     if len(group) > 1:
                         _join(folder, group, sync)
                         return len(group)
@@ -58,6 +59,8 @@ def _only_one(lock: Path) -> Iterator[bool]:
         else:
             yield True
     finally:
+        # A child forked meanwhile has the descriptor too, and would go on holding the lock.
+        fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 

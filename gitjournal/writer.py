@@ -25,8 +25,8 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
-from gitjournal import canonical, payload, refs, rules
-from gitjournal.chain import Appended, Chain
+from gitjournal import canonical, payload, rules
+from gitjournal.chain import Appended, Chain, branch_origin
 from gitjournal.errors import (
     AlreadyExists,
     ConflictError,
@@ -43,9 +43,11 @@ from gitjournal.lease import Lease
 from gitjournal.objects import FileBlob
 from gitjournal.tail import Tail
 
-#: ``disk``: an append is on disk when it returns. ``os``: it survives the process, not the machine.
+#: ``disk``: an append is on disk when it returns. ``os``: it survives the process, and the machine after a flush.
 #: ``commit``: it is a git commit when it returns.
 Durability = Literal["disk", "os", "commit"]
+
+_REOPEN = "Open the session again: it recovers what is on disk."
 
 #: The tail is flushed at this many events or bytes, and after this many idle seconds.
 FLUSH_EVENTS = 512
@@ -133,7 +135,6 @@ class Writer:
             raise
 
     def _recover(self, epoch: int | None) -> None:
-        self.store.drop_keeps(self._note)
         if self._lease.last_epoch:
             # The writer before died, perhaps while it moved the ref.
             self.store.drop_dead_lock(self.chain.ref)
@@ -160,6 +161,10 @@ class Writer:
             raise Fenced(f"{self.chain.name} is at epoch {last_epoch}; a writer with epoch {epoch} may not go on")
         self.epoch = epoch or max(last_epoch, self._lease.last_epoch) + 1
         self._lease.stamp(self.epoch)
+        # While events of a cut flush are pending, the packs that it left are all that keeps git from pruning them.
+        self._keeps_left = bool(self._pending)
+        if not self._keeps_left:
+            self.store.drop_keeps(self._note)
 
     # --- appending -------------------------------------------------------------------------------
 
@@ -198,7 +203,7 @@ class Writer:
     def graft(self, items: Iterable[Pending]) -> Appended | None:
         """Append finished events as they are, to go on after the head: for our own JSONL and for transfers.
 
-        FormatError (``broken-link``, ``bad-session``, ``bad-epoch``, ``bad-file``) when one does not fit.
+        The caller has checked the rest of the rules (`line.Line`). FormatError: ``broken-link``, ``bad-file``.
         """
         self._lease.check_process()
         with self._lock:
@@ -264,27 +269,16 @@ class Writer:
         return members
 
     def _fitting(self, items: Iterable[Pending]) -> Iterator[Pending]:
-        last = self.chain.event(self._head.seq) if self._head else None
-        head, epoch, session = self._head, last.epoch if last else 1, last.session if last else None
-        branch = None if last else refs.TRUNK
+        head = self._head
         for item in items:
             event = item.event
             seq, prev = (head.seq + 1, head.hash) if head else (1, None)
             if event.seq != seq or event.prev != prev:
                 raise FormatError("broken-link", f"does not go on after {self.chain.name}@{seq - 1}", seq=event.seq)
-            if event.epoch < epoch:
-                raise FormatError("bad-epoch", f"epoch falls from {epoch} to {event.epoch}", seq=event.seq)
-            if event.session != (session or event.session) and event.type != "session.fork":
-                raise FormatError("bad-session", f"session changes to {event.session!r}", seq=event.seq)
             if [file.entry for file in item.files] != list(event.files) or not all(map(_is_described, item.files)):
                 raise FormatError("bad-file", "the side files are not those that the event names", seq=event.seq)
-            session = event.session
-            head, epoch = Appended(event.seq, event.hash), event.epoch
-            if event.type in ("session.branch", "session.fork"):
-                branch = event.stored_data.get("branch", refs.TRUNK)
+            head = Appended(event.seq, event.hash)
             yield item
-        if head and (session, branch or self.chain.name.branch) != (self.chain.name.session, self.chain.name.branch):
-            raise FormatError("wrong-ref", f"the events are of {session!r}, branch {branch!r}, not {self.chain.name}")
 
     def _store(self, new: list[Pending]) -> list[Appended]:
         """Make new events durable: in the tail, or at once in git when the tail cannot or need not hold them."""
@@ -299,9 +293,17 @@ class Writer:
     def _to_tail(self, new: list[Pending]) -> None:
         if self._tail is None:
             self._tail = Tail(self.chain.tail_path)
-        self._tail.append([item.event.raw for item in new], sync=self.durability == "disk")
+        # Interrupted (Ctrl-C) between here and the last line, nobody knows what is in the file.
+        self._failed = f"an append to {self.chain.name} was interrupted"
+        try:
+            self._tail.append([item.event.raw for item in new], sync=self.durability == "disk")
+        except StorageError:
+            # The tail knows by itself whether it can go on.
+            self._failed = ""
+            raise
         for item in new:
             self._take(item)
+        self._failed = ""
         if len(self._pending) >= FLUSH_EVENTS or self._bytes >= FLUSH_BYTES:
             # The events are durable in the tail: a flush that fails now is tried again and lost to nobody.
             with suppress(JournalError):
@@ -319,6 +321,8 @@ class Writer:
         """Move everything from the tail to git. Raises StorageError, RefLocked, ConflictError, Fenced."""
         self._lease.check_process()
         with self._lock:
+            if self._failed:
+                raise StorageError(self._failed, hint=_REOPEN)
             if self._pending:
                 self._lease.check()
                 self._commit([])
@@ -328,21 +332,36 @@ class Writer:
         todo = self._pending + new
         deriver = self._deriver.copy()
         try:
-            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note, self.durability != "os")
+            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note)
         except ConflictError as error:
             self._failed = f"somebody else moved the ref of {self.chain.name}: {error}"
             raise
-        parent, self._git, self._deriver = self._git, ids[-1], deriver
-        self._head = Appended(todo[-1].event.seq, todo[-1].event.hash)
-        self._pending, self._bytes = [], 0
+        parent, last = self._git, todo[-1].event
+        # At once: an interrupt between two of these would leave a writer that derives events twice.
+        self._git, self._deriver, self._head, self._pending, self._bytes = (
+            ids[-1], deriver, Appended(last.seq, last.hash), [], 0,
+        )  # fmt: skip
+        if self._keeps_left:
+            self.store.drop_keeps(self._note)
+            self._keeps_left = False
         if self._tail is not None:
             # Lines that cannot be cleared are harmless: their seq says that git has them.
             with suppress(StorageError):
                 self._tail.reset()
-        self.chain.index.extend(todo[0].event.seq, ids, parent)
+        self._extend_index(todo, ids, parent)
         with suppress(StorageError, OSError):
             # Folding is housekeeping: a full disk is told by the next write that matters.
-            self.store.fold(sync=self.durability != "os")
+            self.store.fold()
+
+    def _extend_index(self, items: Sequence[Pending], ids: list[bytes], parent: bytes | None) -> None:
+        """Add commits to the derived index, which begins anew where a branch or fork begins (in what is grafted)."""
+        for number in reversed(range(len(items))):
+            event = items[number].event
+            origin = branch_origin(event)
+            if origin is not None and origin[1] == event.seq - 1:
+                self.chain.index.replace(event.seq, ids[number:])
+                return
+        self.chain.index.extend(items[0].event.seq, ids, parent)
 
     def _wake_idler(self) -> None:
         self._touched = time.monotonic()
@@ -384,7 +403,7 @@ class Writer:
             finally:
                 if self._tail is not None:
                     # Whoever holds the lease by now may have events in the file.
-                    self._tail.close(remove=self._holds_lease())
+                    self._tail.close(remove=self._holds_lease() and not self._failed)
                 self._lease.release()
 
     def _holds_lease(self) -> bool:
@@ -455,10 +474,10 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
         event = Event.build(members)
         lease.stamp(event.epoch)
         note = f"gitjournal {child.ref}\n"
-        ids = publish(child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sync=True)
+        ids = publish(child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note)
         child.index.replace(event.seq, ids[-1:])
         with suppress(StorageError, OSError):
-            child.store.fold(sync=True)
+            child.store.fold()
         return Appended(event.seq, event.hash)
     finally:
         lease.release()

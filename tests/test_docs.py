@@ -328,7 +328,7 @@ def test_a_module_imports_only_from_below_and_from_the_left() -> None:
 def test_only_the_store_knows_pygit2_and_verification_takes_what_it_is_given() -> None:
     users = {name for name, text in sources().items() if re.search(r"^\s*(?:import|from) pygit2", text, re.MULTILINE)}
     assert users == {"store.py"}
-    assert set(imports(ast.parse(sources()["verify.py"]))) == {"event", "objects", "tail", "errors"}
+    assert set(imports(ast.parse(sources()["verify.py"]))) == {"event", "line", "objects", "tail", "errors"}
 
 
 # --- links ---------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ from typing import Any
 import pytest
 
 import gitjournal
+from gitjournal import tail
 from gitjournal.errors import JournalError, RefLocked, StorageError
+from gitjournal.lease import Lease
 from gitjournal.store import Store
 
 CALLS = ["pwrite", "fdatasync", "fsync", "rename", "replace", "unlink", "open", "ftruncate", "fchmod"]
@@ -293,3 +295,87 @@ def test_a_ref_lock_that_no_writer_of_ours_left_is_named_and_kept(tmp_path: Path
     lock.unlink()
     session.close()
     assert journal.head("s") == done
+
+
+def test_an_interrupted_append_is_not_written_over_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after the write: what is in the file is unknown, so nothing may follow before it is read again."""
+    journal = gitjournal.init(tmp_path / "journal")
+    session = journal.session("s", create=True)
+    real = tail._sync_data
+
+    def interrupted(fd: int) -> None:
+        real(fd)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tail, "_sync_data", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.append("note", {"text": "x" * 700})
+    with pytest.raises(StorageError, match="interrupted"):
+        session.append("note", {"short": True})
+    with pytest.raises(StorageError, match="interrupted"):
+        session.close()
+    with journal.session("s") as session:
+        assert session.append("note", {"short": True}).seq == 3
+    assert gitjournal.verify(journal, "s").ok
+
+
+def test_git_repack_beside_the_recovery_of_a_cut_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pack of a flush that was cut before the ref moved is kept until a ref reaches it."""
+    folder = tmp_path / "journal"
+    journal = gitjournal.init(folder)
+    script = """
+import os, sys, gitjournal
+from gitjournal.store import Store
+session = gitjournal.open(sys.argv[1]).session("s", create=True)
+done = [session.append("note", {"n": n}) for n in range(5)]
+Store.cas_ref = lambda *_: os._exit(9)
+session.flush()
+"""
+    assert subprocess.run([sys.executable, "-c", script, str(folder)], check=False).returncode == 9
+    real = Store.cas_ref
+
+    def repack_first(store: Store, *args: Any) -> None:
+        subprocess.run(["git", "repack", "-adq"], cwd=folder, check=True)
+        subprocess.run(["git", "prune", "--expire=now"], cwd=folder, check=True)
+        real(store, *args)
+
+    monkeypatch.setattr(Store, "cas_ref", repack_first)
+    journal.session("s").close()
+    assert [event.seq for event in journal.events("s")] == list(range(1, 7))
+    assert gitjournal.verify(journal, "s").ok
+    assert not list((folder / "objects" / "pack").glob("*.keep"))
+
+
+def test_a_forked_child_does_not_keep_the_lease_of_its_dead_parent(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal = gitjournal.init(folder)
+    script = """
+import os, sys, time, gitjournal
+session = gitjournal.open(sys.argv[1]).session("s", create=True)
+if os.fork() == 0:
+    time.sleep(20)
+    os._exit(0)
+os.kill(os.getpid(), 9)
+"""
+    dead = subprocess.run([sys.executable, "-c", script, str(folder)], check=False)
+    assert dead.returncode == -9
+    with journal.session("s") as session:
+        assert session.append("note", {}).seq == 2
+
+
+def test_a_refused_call_leaves_word_of_the_writer_that_died(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    journal = gitjournal.init(folder)
+    script = """
+import os, sys, gitjournal
+session = gitjournal.open(sys.argv[1]).session("s", create=True)
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", script, str(folder)], check=False)
+    chain = journal.chain(gitjournal.Name("s"))
+    left = chain.lease_path.read_bytes()
+    lease = Lease.acquire(chain.lease_path, "s")
+    assert lease.last_epoch == 1
+    lease.release()
+    assert chain.lease_path.read_bytes() == left

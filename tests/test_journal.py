@@ -567,9 +567,9 @@ def test_graft_onto_a_line_that_went_on(filled: Journal, other: Journal) -> None
 @pytest.mark.parametrize(
     ("change", "code", "seq"),
     [
-        (lambda items: items[:3] + items[4:], "broken-link", 5),
-        (lambda items: items[1:], "broken-link", 2),
-        (lambda items: [*items[:4], items[3]], "broken-link", 4),
+        (lambda items: items[:3] + items[4:], "bad-seq", 5),
+        (lambda items: items[1:], "bad-seq", 2),
+        (lambda items: [*items[:4], items[3]], "bad-seq", 4),
         (lambda items: [*items[:29], (items[29][0], [])], "bad-file", 30),
         (lambda items: [*items[:29], (items[29][0], [side_file(b"other", "text/plain")])], "bad-file", 30),
         (lambda items: [*items[:4], (items[4][0], [side_file(b"extra", "text/plain")])], "bad-file", 5),
@@ -801,3 +801,21 @@ Histories.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 TestHistories = Histories.TestCase
+
+
+def test_a_branch_without_its_index_still_knows_whose_events_it_inherited(filled: Journal) -> None:
+    """The derived files may be deleted at any time; what is written into events may not depend on them."""
+    child = filled.branch("s", at=5, as_="c")
+    shutil.rmtree(filled.path / "gitjournal" / "index")
+    with filled.session(child) as session:
+        session.append("note", {})
+    grandchild = filled.branch(child, at=3, as_="g")
+    assert filled.event(grandchild, 4).data["from"]["branch"] == "main"
+    assert gitjournal.verify(filled, grandchild).ok
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "a\0b"])
+def test_a_path_that_no_system_has(path: str) -> None:
+    for call in (gitjournal.init, gitjournal.open):
+        with pytest.raises(UsageError):
+            call(path)
