@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import fcntl
+import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -271,13 +272,21 @@ class Journal:
 
     def sessions(self) -> Iterator[Name]:
         """All branches of all sessions, in git or only in a tail, sorted; without the journal's own log."""
-        names = {name for ref in self.store.list_refs() if (name := refs.parse_ref(ref, self.store.prefix))}
+        return iter(sorted(name for name in self._names() if name.session != JOURNAL_SESSION))
+
+    def branches(self, session: str) -> list[Name]:
+        """All branches of one session, in git or only in a tail, sorted."""
+        return sorted(self._names(refs.encode(session)))
+
+    def _names(self, session: str | None = None) -> set[Name]:
+        listed = self.store.list_refs(session)
+        names = {name for ref in listed if (name := refs.parse_ref(ref, self.store.prefix))}
         folder = self.path / "gitjournal" / "tail"
-        for path in folder.glob("*/*.jsonl"):
+        for path in folder.glob(f"{glob.escape(session) if session else '*'}/*.jsonl"):
             name = refs.parse_ref(f"{self.store.prefix}{path.parent.name}/{path.stem}", self.store.prefix)
             if name and name not in names and self.chain(name).exists():
                 names.add(name)
-        return iter(sorted(name for name in names if name.session != JOURNAL_SESSION))
+        return names
 
     # --- reading ---------------------------------------------------------------------------------
 

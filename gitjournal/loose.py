@@ -64,7 +64,8 @@ def alternates(folder: Path) -> list[Path]:
     found = [folder]
     level = [folder]
     for _ in range(_MOST_STEPS):
-        level = [one for each in level for one in _named_by(each) if one not in found]
+        # Each folder once, or a few files that name each other many times would never come to an end.
+        level = [one for one in dict.fromkeys(one for each in level for one in _named_by(each)) if one not in found]
         found += level
     return found[1:]
 

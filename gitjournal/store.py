@@ -10,9 +10,9 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pygit2
 
@@ -37,23 +37,9 @@ LOCK_PATIENCE = 2.0
 #: How long a lock file must stay unchanged before it is taken for a dead writer's, in seconds.
 DEAD_LOCK = 1.0
 _MOST_RECENT = 64
+_PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
+_MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")
-
-
-class ObjectReader(Protocol):
-    """What reading and verification need of a store."""
-
-    def read(self, oid: bytes, kind: bytes) -> bytes:
-        """Content of an object, hashed again. VerificationError: ``missing-object``, ``bad-object``."""
-
-    def holds(self, oid: bytes, kind: bytes, content: bytes) -> bool:
-        """Whether the object is there with this content, whose id the caller has computed. Never raises."""
-
-    def read_ref(self, ref: str) -> bytes | None:
-        """The commit id that a ref names, or None."""
-
-    def is_shallow(self) -> bool:
-        """Whether git itself says that older commits are missing here."""
 
 
 class Store:
@@ -66,7 +52,7 @@ class Store:
         self.pack_folder = path / "objects" / "pack"
         self._packs = Packs(self.pack_folder)
         self._borrowed = [Packs(folder / "pack") for folder in loose.alternates(path / "objects")]
-        self._packed: tuple[tuple[int, int, int], bytes] = ((0, 0, 0), b"")
+        self._packed: tuple[tuple[int, int, int], dict[str, str]] = ((0, 0, 0), {})
         # Content by id, as it was when its hash was checked.
         self._recent: dict[bytes, bytes] = {}
         self._local = threading.local()
@@ -138,9 +124,12 @@ class Store:
             return True
         return (self.path / "objects" / oid.hex()[:2] / oid.hex()[2:]).exists()
 
-    def is_shallow(self) -> bool:
-        """Whether git itself says that older commits are missing here (a shallow clone)."""
-        return (self.path / "shallow").exists()
+    def shallow_commits(self) -> frozenset[str]:
+        """The ids (hex) of the commits at which git says that the history was cut: those of a shallow clone."""
+        try:
+            return frozenset((self.path / "shallow").read_text("ascii", "replace").split())
+        except OSError:
+            return frozenset()
 
     def refresh(self) -> None:
         """Look again at the pack folder."""
@@ -169,11 +158,21 @@ class Store:
         return tiers.fold(self.pack_folder, self.path / "gitjournal" / "fold.lock", sync=sync)
 
     def check_writable(self) -> None:
-        """Raise UsageError when the journal is a plain clone, whose branches are only copies of another's."""
-        if self.prefix != refs.OWN_PREFIX:
+        """Raise UsageError when the branches here are only copies of another's.
+
+        They are in a plain clone, and in one whose next ``git fetch`` would force them back to what the other has
+        (``git clone --mirror``): events that were acknowledged here would be gone.
+        """
+        if self.prefix != refs.OWN_PREFIX or self._is_mirror():
             raise UsageError(
-                f"{self.path} is a plain clone and can only be read", hint="Clone with --mirror to go on from there."
+                f"{self.path} is a copy and can only be read", hint="To go on from there: git clone --bare"
             )
+
+    def _is_mirror(self) -> bool:
+        try:
+            return _MIRRORED.search((self.path / "config").read_bytes()) is not None
+        except OSError:
+            return False
 
     # --- refs ----------------------------------------------------------------------------------
 
@@ -186,8 +185,8 @@ class Store:
             try:
                 text = (self.path / ref).read_bytes()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                found = re.search(rb"^([0-9a-f]{40}) %s$" % re.escape(ref).encode(), self._packed_refs(), re.MULTILINE)
-                return bytes.fromhex(found[1].decode()) if found else None
+                packed = self._packed_refs().get(ref)
+                return bytes.fromhex(packed) if packed else None
         loose = _LOOSE_REF.fullmatch(text)
         if loose is None:
             raise BadRef(f"ref {ref} does not hold a commit id: {text[:60]!r}")
@@ -196,9 +195,9 @@ class Store:
     def list_refs(self, session: str | None = None) -> list[str]:
         """Full names of the journal's refs, sorted; with ``session`` (an encoded id) only that session's."""
         found = {f"{self.prefix}{one}/{branch}" for one, branch in self._loose_names(session)}
-        which = re.escape(session).encode() if session else rb"[^/\n]+"
-        pattern = re.compile(rb"^[0-9a-f]{40} (%s%s/[^/\n]+)$" % (self.prefix.encode(), which), re.MULTILINE)
-        found.update(match.decode("ascii", "replace") for match in pattern.findall(self._packed_refs()))
+        begin = f"{self.prefix}{session}/" if session else self.prefix
+        deep = self.prefix.count("/") + 1
+        found.update(name for name in self._packed_refs() if name.startswith(begin) and name.count("/") == deep)
         return sorted(found)
 
     def _loose_names(self, session: str | None) -> Iterator[tuple[str, str]]:
@@ -209,16 +208,17 @@ class Store:
                 if not branch.endswith(".lock"):
                     yield one, branch
 
-    def _packed_refs(self) -> bytes:
-        """The content of git's packed-refs file, read again when it has changed."""
+    def _packed_refs(self) -> Mapping[str, str]:
+        """Names and ids (hex) of git's packed-refs file, read again when it has changed."""
         path = self.path / "packed-refs"
         try:
             status = path.stat()
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             if self._packed[0] != stamp:
-                self._packed = (stamp, path.read_bytes())
+                found = _PACKED_REF.findall(path.read_bytes())
+                self._packed = (stamp, {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found})
         except FileNotFoundError:
-            return b""
+            return {}
         return self._packed[1]
 
     def spellings(self, session: str) -> set[str]:
@@ -226,9 +226,9 @@ class Store:
 
         Looks at names alone, for it is asked whenever a session or branch begins, however many there are.
         """
-        found = {name for name in _names(self.path / self.prefix) if name.lower() == session.lower()}
-        pattern = re.compile(rb" %s(%s)/" % (self.prefix.encode(), re.escape(session).encode()), re.IGNORECASE)
-        return found | {match.decode() for match in pattern.findall(self._packed_refs())}
+        packed = (name.removeprefix(self.prefix) for name in self._packed_refs() if name.startswith(self.prefix))
+        names = {*_names(self.path / self.prefix), *(name.partition("/")[0] for name in packed)}
+        return {name for name in names if name.lower() == session.lower()}
 
     def cas_ref(self, ref: str, old: bytes | None, new: bytes | None) -> None:
         """Move ``ref`` from ``old`` (None: it must not exist) to ``new`` (None: delete), under git's lock of the ref.

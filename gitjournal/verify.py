@@ -97,7 +97,7 @@ def verify(journal: Journal, name: str | Name) -> Report:
 
 def verify_session(journal: Journal, session: str) -> list[Report]:
     """Check all branches of a session, and that they fork only where they say so (``equivocation``)."""
-    checks = [_checked(journal.chain(name)) for name in journal.sessions() if name.session == session]
+    checks = [_checked(journal.chain(name)) for name in journal.branches(session)]
     for number, one in enumerate(checks):
         for other in checks[:number]:
             _compare(other, one)
@@ -132,6 +132,7 @@ class _Check:
         # Ids, 20 bytes each, of the commits that are there; read when something differs.
         self._commits: bytes | None = None
         self._first_commit = 1
+        self._is_shallow = False
         self._last = 0
         self._compare_commits = True
 
@@ -186,7 +187,7 @@ class _Check:
                 try:
                     raw = self.store.read(at, b"commit")
                 except VerificationError as error:
-                    self._no_commit(error, at, self._last - len(ids) // 20)
+                    self._no_commit(error, at, self._last - len(ids) // 20, bytes(ids[-20:][::-1]))
                     break
                 ids += at[::-1]
                 at = _parent(raw)
@@ -196,9 +197,10 @@ class _Check:
             self._first_commit = self._last - len(ids) // 20 + 1
         return self._commits
 
-    def _no_commit(self, error: VerificationError, oid: bytes, seq: int) -> None:
-        if error.code == "missing-object" and self.store.is_shallow():
-            self.report.incomplete = True
+    def _no_commit(self, error: VerificationError, oid: bytes, seq: int, child: bytes) -> None:
+        """The walk ends before ``seq``. That is no fault where git says that the history was cut, behind ``child``."""
+        if error.code == "missing-object" and child.hex() in self.store.shallow_commits():
+            self._is_shallow = self.report.incomplete = True
             self.report.unchecked.append(f"commits 1 to {seq}: the history is shallow; their events were checked")
         else:
             self.report.add(error.code, seq, oid.hex(), str(error))
@@ -322,7 +324,8 @@ class _Check:
         try:
             self.store.read(oid, kind)
         except VerificationError as error:
-            if not (error.code == "missing-object" and self.store.is_shallow()):
+            # Only what lies behind the edge of a shallow history may be missing.
+            if not (error.code == "missing-object" and self._is_shallow and seq < self._first_commit):
                 self.report.add(error.code, seq, oid.hex(), str(error))
 
     # --- tail, name, summary ---------------------------------------------------------------------

@@ -36,6 +36,7 @@ from gitjournal.errors import (
     JournalError,
     StorageError,
     UsageError,
+    VerificationError,
 )
 from gitjournal.event import Event
 from gitjournal.flush import Pending, publish
@@ -140,6 +141,9 @@ class Writer:
             self.store.drop_dead_lock(self.chain.ref)
         self._git = self.store.read_ref(self.chain.ref)
         commit = self.chain.read_commit(self._git) if self._git else None
+        if commit and commit.session != self.chain.name.session:
+            text = f"{self.chain.ref} leads to events of session {commit.session!r}"
+            raise VerificationError("wrong-ref", text, oid=(self._git or b"").hex())
         self._deriver = self.chain.deriver_at(self._git)
         self._pending: list[Pending] = []
         self._bytes = 0

@@ -588,7 +588,7 @@ def test_ref_moved_back(journal: Journal, patient: None) -> None:
 def rival_line(journal: Journal, tmp_path: Path, count: int) -> str:
     """Another host goes on from what is in git, and pushes its events."""
     clone = tmp_path / "rival"
-    git("clone", "-q", "--mirror", journal.path, clone, cwd=tmp_path)
+    git("clone", "-q", "--bare", journal.path, clone, cwd=tmp_path)
     rival = gitjournal.open(clone)
     with rival.session("s", durability="os") as s:
         s.append_many(drafts(count, 100))

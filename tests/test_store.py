@@ -28,8 +28,9 @@ from support import (
 )
 
 import gitjournal
+from gitjournal import loose
 from gitjournal import store as storage
-from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, VerificationError
+from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.journal import Journal
 from gitjournal.pack import write as write_pack
 from gitjournal.store import Store, check_kind
@@ -456,7 +457,7 @@ def test_replace_refs_grafts_shallow_files_and_commit_graphs_have_no_say(journal
         fresh = gitjournal.open(repo)
         assert {oid: fresh.store.read(oid, b"commit") for oid in ids} == whole
         assert [one.raw for one in fresh.events("s")] == events and fresh.event("s", 6).raw == events[5]
-        assert fresh.store.is_shallow()
+        assert fresh.store.shallow_commits()
 
 
 def test_a_journal_survives_what_git_does_to_it(journal: Journal, tmp_path: Path) -> None:
@@ -499,3 +500,22 @@ def test_a_written_pack_is_kept_until_it_is_released(store: Store) -> None:
     assert written.with_suffix(".keep").exists()
     store.release(written)
     assert not written.with_suffix(".keep").exists() and {code_of(store, one) for one in objects} == {"right"}
+
+
+def test_a_mirror_is_not_written_to_for_its_next_fetch_takes_all_back(journal: Journal, tmp_path: Path) -> None:
+    journal.session("s", create=True).close()
+    git("clone", "-q", "--mirror", journal.path, tmp_path / "mirror")
+    git("clone", "-q", "--bare", journal.path, tmp_path / "bare")
+    with pytest.raises(UsageError, match="only be read") as refused:
+        gitjournal.open(tmp_path / "mirror").session("s")
+    assert "--bare" in refused.value.hint
+    with gitjournal.open(tmp_path / "bare").session("s") as session:
+        assert session.append("note", {}).seq == 2
+
+
+def test_alternates_that_name_each_other_often(tmp_path: Path) -> None:
+    folders = [tmp_path / f"{number}" / "objects" for number in range(7)]
+    for folder in folders:
+        (folder / "info").mkdir(parents=True)
+        (folder / "info" / "alternates").write_text("".join(f"{one}\n" for one in folders) * 60)
+    assert len(loose.alternates(folders[0])) == 6

@@ -1429,3 +1429,29 @@ def test_ref_that_is_a_folder(attack: Attack) -> None:
 def test_ref_gone_under_a_tail(attack: Attack) -> None:
     (attack.path / "refs" / "heads" / "s" / "main").unlink()
     assert found(attack.verify())[0] == ("broken-link", 1)
+
+
+def test_a_file_named_shallow_excuses_nothing(tmp_path: Path) -> None:
+    """A tree is missing and the file ``shallow`` is there: empty, and with the id of a commit that is no edge."""
+    journal = gitjournal.init(tmp_path / "journal")
+    with journal.session("s", create=True) as session:
+        for number in range(5):
+            session.append("note", {"n": number})
+    chain = journal.chain(Name("s"))
+    explode(journal.path)
+    tree = chain.read_commit(chain.commit_at(4)).tree.hex()
+    (journal.path / "objects" / tree[:2] / tree[2:]).unlink()
+    for content in ("", chain.commit_at(5).hex() + "\n"):
+        (journal.path / "shallow").write_text(content)
+        report = gitjournal.verify(gitjournal.open(journal.path), "s")
+        assert [(one.code, one.seq) for one in report.findings] == [("missing-object", 4)]
+
+
+def explode(repo: Path) -> None:
+    """Turn all packs into loose objects."""
+    for packed in list((repo / "objects" / "pack").glob("*.pack")):
+        outside = repo / packed.name
+        packed.rename(outside)
+        packed.with_suffix(".idx").unlink()
+        git("unpack-objects", "-q", cwd=repo, stdin=outside.read_bytes())
+        outside.unlink()
