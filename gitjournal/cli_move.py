@@ -210,10 +210,15 @@ def _to_file(journal: Journal, name: Name, kind: str, path: Path) -> int:
 
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint="Give the name of a file in it.")
+    beside = path.with_name(path.name + FILES_SUFFIX)
+    if path.exists() and not path.is_file():
+        # A device or a pipe is written to; a file moved there would take its place.
+        with path.open("wb") as stream:
+            return write(journal, name, kind, cast(BinaryIO, stream), beside)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as stream:
-            number = write(journal, name, kind, cast(BinaryIO, stream), path.with_name(path.name + FILES_SUFFIX))
+            number = write(journal, name, kind, cast(BinaryIO, stream), beside)
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):

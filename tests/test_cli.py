@@ -1126,3 +1126,14 @@ def test_the_reference_is_that_of_the_program() -> None:
 
 if __name__ == "__main__":
     REFERENCE.write_text(reference(), encoding="utf-8")
+
+
+def test_export_writes_into_a_pipe_and_leaves_it_one(filled: Journal, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    command = [sys.executable, "-m", "gitjournal", "-J", str(filled.path), "export", "s", "-o", str(pipe)]
+    assert subprocess.run(command, check=False).returncode == 0
+    read, _ = reader.communicate(timeout=30)
+    assert len(read.splitlines()) == filled.head("s").seq
+    assert pipe.is_fifo()
