@@ -164,7 +164,7 @@ class Chain:
     def _leaf(self, root_id: bytes, seq: int) -> bytes:
         root = self.store.read_again(root_id, b"tree")
         middle = self.store.read_again(_entry(root, objects.root_entry(seq)), b"tree")
-        return self.store.read_again(_entry(middle, objects.middle_entry(seq)), b"tree")
+        return self.store.read(_entry(middle, objects.middle_entry(seq)), b"tree")
 
     def _load(self, blob: bytes, files: Sequence[bytes]) -> Event:
         return self._event(self.store.read(blob, b"blob"), files)

@@ -182,7 +182,9 @@ def _checked(journal: Journal, names: tuple[str, ...]) -> Iterator[list[Report] 
     for text in names or [None, *(session for session, _ in by_session(journal))]:
         try:
             if text is None:
-                yield [check(journal, Name(JOURNAL_SESSION))]
+                # A clone of single branches has no log.
+                if journal.chain(Name(JOURNAL_SESSION)).exists():
+                    yield [check(journal, Name(JOURNAL_SESSION))]
                 continue
             name = journal.resolve(text) if names else Name(text)
             if text == name.session:

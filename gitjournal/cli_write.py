@@ -124,6 +124,11 @@ def append(
         run = _Append(app, session, reader, expect, as_json)
         for batch in itertools.chain([first], batches):
             run.take(batch)
+        try:
+            session.close()
+        except JournalError as error:
+            # All that was printed is on disk: whoever reads the exit status must not append it again.
+            app.note(f"the events are safe, but not in git yet: {error}")
 
 
 def _session(

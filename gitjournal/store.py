@@ -36,7 +36,7 @@ from gitjournal.packread import BadPack, Packs
 LOCK_PATIENCE = 2.0
 #: How long a lock file must stay unchanged before it is taken for a dead writer's, in seconds.
 DEAD_LOCK = 1.0
-_MOST_RECENT = 64
+_MOST_RECENT = 256
 _PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
 _MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")

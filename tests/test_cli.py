@@ -1137,3 +1137,13 @@ def test_export_writes_into_a_pipe_and_leaves_it_one(filled: Journal, tmp_path: 
     read, _ = reader.communicate(timeout=30)
     assert len(read.splitlines()) == filled.head("s").seq
     assert pipe.is_fifo()
+
+
+def test_an_acknowledged_append_is_a_success_even_if_git_must_wait(filled: Journal) -> None:
+    lock = filled.path / "refs" / "heads" / "s" / "main.lock"
+    lock.touch()
+    command = [sys.executable, "-m", "gitjournal", "-J", str(filled.path), "append", "s", "--type", "note", "{}"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    lock.unlink()
+    assert run.returncode == 0 and run.stdout.startswith("s@")
+    assert "safe, but not in git yet" in run.stderr and "main.lock" in run.stderr
