@@ -100,7 +100,7 @@ def test_publish(benchmark: Any, tmp_path: Path, chain: list[Event]) -> None:
     def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
         path = tmp_path / str(next(numbers))
         create(path)
-        return (Store(path), Deriver(), items, REF, None, "bench\n", True), {}
+        return (Store(path), Deriver(), items, REF, None, "bench\n"), {}
 
     ids = benchmark.pedantic(publish, setup=fresh, rounds=10)
     assert len(ids) == len(items)
