@@ -172,12 +172,7 @@ class _Mapper:
     def _marked(self, members: Members, data: Members) -> Members:
         """Add what the record says about itself, in its own words."""
         native: Members = {"type": members.get("type")}
-        for name, source in (
-            ("id", "uuid"),
-            ("parent", "parentUuid"),
-            ("request_id", "requestId"),
-            ("agent", "agentId"),
-        ):
+        for name, source in _OWN_WORDS:
             if _text(members, source):
                 native[name] = members[source]
         if members.get("isMeta") is True:
