@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gitjournal import objects, payload, refs, tail
 from gitjournal.errors import DamagedTail, JournalError, NotFound, StorageError, VerificationError
-from gitjournal.event import Event
+from gitjournal.event import Event, may_hold_tags
 from gitjournal.objects import Commit, Deriver
 from gitjournal.seqindex import SeqIndex
 from gitjournal.store import Store
@@ -56,6 +56,8 @@ class Chain:
         folder = store.path / "gitjournal"
         self.tail_path = folder / "tail" / f"{name.path}.jsonl"
         self.lease_path = folder / "lease" / f"{name.path}.json"
+        # The commit that was read last, mostly the head: what has this id does not change.
+        self._commit: tuple[bytes, Commit] | None = None
         self.index = SeqIndex(folder / "index" / f"{name.path}.seq")
 
     # --- where the branch stands -----------------------------------------------------------------
@@ -100,9 +102,13 @@ class Chain:
 
     def read_commit(self, oid: bytes) -> Commit:
         """A commit of the branch. VerificationError when it is missing or not in the form of section 6."""
+        known = self._commit
+        if known is not None and known[0] == oid:
+            return known[1]
         commit = objects.parse_commit(self.store.read(oid, b"commit"))
         if commit is None:
             raise VerificationError("bad-commit", f"commit {oid.hex()} is not one of a session", oid=oid.hex())
+        self._commit = oid, commit
         return commit
 
     # --- events ----------------------------------------------------------------------------------
@@ -150,7 +156,7 @@ class Chain:
         return event.read_file(number)
 
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
-        read = self.store.read
+        read = self.store.run(b"blob").read
         root = self.store.read(root_id, b"tree")
         middle = b""
         for first in range((after + 1) // 100 * 100, last + 1, 100):
@@ -159,7 +165,7 @@ class Chain:
             leaf = self.store.read(_entry(middle, objects.middle_entry(first)), b"tree")
             for seq, blob, files in objects.leaf_events(leaf):
                 if after < seq <= last:
-                    yield self._event(read(blob, b"blob"), files)
+                    yield self._event(read(blob), files)
 
     def _leaf(self, root_id: bytes, seq: int) -> bytes:
         root = self.store.read_again(root_id, b"tree")
@@ -170,7 +176,7 @@ class Chain:
         return self._event(self.store.read(blob, b"blob"), files)
 
     def _event(self, raw: bytes, files: Sequence[bytes]) -> Event:
-        return Event(raw, _Files(self, files) if files or b'"$gj:' in raw else None)
+        return Event(raw, _Files(self, files) if files or may_hold_tags(raw) else None)
 
     # --- commits by seq --------------------------------------------------------------------------
 
@@ -191,6 +197,13 @@ class Chain:
             return self.read_commit(oid).event_hash == self.event(seq).hash
         except VerificationError:
             return False
+
+    def commits(self) -> list[bytes]:
+        """The ids of all commits of the branch, oldest first; walks them. NotFound when it is not in git."""
+        oid = self.store.read_ref(self.ref)
+        if oid is None:
+            raise NotFound(f"{self.name} is not in git")
+        return self._walk(oid, None, whole=True)[1]
 
     def owner(self, seq: int) -> refs.Name:
         """The branch that event ``seq`` was written to: this one, or the one that it was inherited from."""

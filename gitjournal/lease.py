@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from gitjournal.errors import Fenced, LeaseHeld, disk_errors
+from gitjournal.errors import Fenced, LeaseHeld, StorageError, disk_errors
 from gitjournal.rules import MAX_NUMBER
 
 #: The leases of this process.
@@ -37,6 +37,8 @@ class Lease:
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
+        # Looked at before each append: as text, which is quicker than a Path.
+        self._file = os.fspath(path)
         self._fd = fd
         self._pid = os.getpid()
         self._content = os.pread(fd, 4096, 0)
@@ -99,8 +101,10 @@ class Lease:
     def check(self) -> None:
         """Raise Fenced when this process no longer holds the newest lease of the branch."""
         self.check_process()
-        with disk_errors(f"look at the lease {self.path}"):
-            seen = _identity(self.path)
+        try:
+            seen = _identity(self._file)
+        except OSError as error:
+            raise StorageError(f"cannot look at the lease {self.path}: {error.strerror or error}") from error
         if seen != self._seen:
             raise Fenced(f"{self.path} is no longer this writer's: another one has taken over")
 
@@ -119,7 +123,7 @@ class Lease:
         os.close(self._fd)
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _identity(path: str | Path) -> tuple[int, int, int] | None:
     """What changes when another writer makes the file anew or writes into it: inode, time of the last write, size."""
     try:
         status = os.stat(path)

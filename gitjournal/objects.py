@@ -76,6 +76,7 @@ def leaf_part(seq: int, blob_id: bytes, file_ids: Sequence[bytes] = ()) -> bytes
     return b"".join([b"100644 %s\x00%s" % pair for pair in named]) + part
 
 
+_LEAF_NAME = re.compile(rb"([0-9]{8})\.(?:json|([1-9][0-9]{0,8}))")
 _LEAF_ENTRY = struct.Struct("7s8s6s20s")
 
 
@@ -86,18 +87,22 @@ def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
         if {*modes} <= {b"100644 "} and {*ends} <= {b".json\x00"} and b"".join(stems).isdigit():
             yield from zip(map(int, stems), oids, repeat(()))
             return
-    files: dict[int, bytes] = {}
+    events: dict[bytes, bytes] = {}
+    files: dict[bytes, dict[int, bytes]] = {}
     for mode, name, oid in tree_entries(leaf):
-        stem, _, suffix = name.partition(b".")
-        if mode != b"100644" or len(stem) != 8 or not stem.isdigit():
+        entry = _LEAF_NAME.fullmatch(name)
+        if mode != b"100644" or entry is None:
             raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
-        if suffix == b"json":
-            yield int(stem), oid, [files[number] for number in sorted(files)]
-            files = {}
-        elif suffix.isdigit() and len(suffix) < 10:
-            files[int(suffix)] = oid
-        else:
-            raise FormatError("bad-tree", f"{name!r} is no entry of a leaf tree")
+        there = files.setdefault(entry[1], {}) if entry[2] else events
+        key: Any = int(entry[2]) if entry[2] else entry[1]
+        if key in there:
+            raise FormatError("bad-tree", f"{name!r} is in a leaf tree twice")
+        there[key] = oid
+    for stem, oid in events.items():
+        own = files.get(stem, {})
+        found = [own[number] for number in sorted(own)]
+        # Numbers with a gap are nobody's side files: an id that there is not stands for that.
+        yield int(stem), oid, found if len(own) == max(own, default=0) else [b"", *found]
 
 
 def tree_entries(tree: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
@@ -194,7 +199,7 @@ class Deriver:
     Starts before seq 1, or (`resume`) after a known commit. ``head`` is the id of the newest commit.
     """
 
-    __slots__ = ("_before", "_leaf", "_middle", "_root", "_tree", "head", "seq", "time")
+    __slots__ = ("_before", "_leaf", "_middle", "_open", "_root", "_tree", "head", "seq", "time")
 
     def __init__(self) -> None:
         self.seq = 0
@@ -206,6 +211,8 @@ class Deriver:
         self._leaf = b""
         self._middle = b""
         self._root = b""
+        # The middle and root tree of the page, without the id that ends each.
+        self._open: tuple[_OpenTree, _OpenTree] | None = None
 
     @classmethod
     def resume(cls, seq: int, head: bytes, time: int, leaf: bytes, middle: bytes, root: bytes) -> Deriver:
@@ -236,27 +243,42 @@ class Deriver:
         """
         seq = event.seq
         blob_id = blob_id or git_id(b"blob", event.raw)
-        self._turn_page(seq)
+        if self._open is None or seq % LEAF_SPAN == 0:
+            self._open = self._turn_page(seq)
         self._leaf += leaf_part(seq, blob_id, file_ids)
-        leaf_id = git_id(b"tree", self._leaf)
-        middle = b"%s40000 %s\x00%s" % (self._middle, middle_entry(seq), leaf_id)
-        middle_id = git_id(b"tree", middle)
-        root = b"%s40000 %s\x00%s" % (self._root, root_entry(seq), middle_id)
-        root_id = self._tree = git_id(b"tree", root)
+        leaf = git_id(b"tree", self._leaf), self._leaf
+        middle = self._open[0].ending_in(leaf[0])
+        root = self._open[1].ending_in(middle[0])
+        self._tree = root[0]
         self.time = max(self.time, rules.unix_seconds(event.ts))
-        commit = commit_bytes(event, root_id, self.head, self.time)
+        commit = commit_bytes(event, root[0], self.head, self.time)
         self._before, self.head = self.head, git_id(b"commit", commit)
         self.seq = seq
-        trees = ((leaf_id, self._leaf), (middle_id, middle), (root_id, root))
-        return Derived(seq, (blob_id, event.raw), trees, (self.head, commit))
+        return Derived(seq, (blob_id, event.raw), (leaf, middle, root), (self.head, commit))
 
-    def _turn_page(self, seq: int) -> None:
-        """Close the leaf (and middle) tree that the previous event filled."""
-        if seq % LEAF_SPAN or not self._leaf:
-            return
+    def _turn_page(self, seq: int) -> tuple[_OpenTree, _OpenTree]:
+        """Close the leaf (and middle) tree that the previous event filled, and begin those of ``seq``."""
         before = seq - 1
-        self._middle += b"40000 %s\x00%s" % (middle_entry(before), git_id(b"tree", self._leaf))
-        self._leaf = b""
-        if seq % MIDDLE_SPAN == 0:
-            self._root += b"40000 %s\x00%s" % (root_entry(before), git_id(b"tree", self._middle))
-            self._middle = b""
+        if self._leaf and seq % LEAF_SPAN == 0:
+            self._middle += b"40000 %s\x00%s" % (middle_entry(before), git_id(b"tree", self._leaf))
+            self._leaf = b""
+            if seq % MIDDLE_SPAN == 0:
+                self._root += b"40000 %s\x00%s" % (root_entry(before), git_id(b"tree", self._middle))
+                self._middle = b""
+        return _OpenTree(self._middle, middle_entry(seq)), _OpenTree(self._root, root_entry(seq))
+
+
+class _OpenTree:
+    """An upper tree of which only the last id still changes, with each event of a page: the rest is hashed once."""
+
+    __slots__ = ("_begin", "_hash")
+
+    def __init__(self, closed: bytes, name: bytes) -> None:
+        self._begin = b"%s40000 %s\x00" % (closed, name)
+        self._hash = sha1(b"tree %d\x00%s" % (len(self._begin) + 20, self._begin))
+
+    def ending_in(self, oid: bytes) -> tuple[bytes, bytes]:
+        """(id, content) of the tree whose last entry leads to ``oid``."""
+        tree_hash = self._hash.copy()
+        tree_hash.update(oid)
+        return tree_hash.digest(), self._begin + oid

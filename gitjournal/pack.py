@@ -15,11 +15,12 @@ import sys
 import tempfile
 import zlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha1
-from itertools import accumulate
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
@@ -43,6 +44,8 @@ TRAILER_BYTES = 20
 #: One copy instruction reaches as far as this.
 MOST_COPIED = 0xFFFFFF
 _MAX_SMALL_OFFSET = 0x7FFFFFFF
+# Lines of an index that are taken at a time.
+_LINES = 4096
 
 
 class Prefix(NamedTuple):
@@ -86,7 +89,7 @@ def write(folder: Path, objects: Objects, *, keep: str | None = None, sync: bool
         for kind, oid, data in objects:
             if isinstance(data, Prefix):
                 delta = _delta(data)
-                head = _entry_header(OFS_DELTA, len(delta)) + _offset_header(out.offset - places[data.base])
+                head = _entry_header(OFS_DELTA, len(delta)) + _offset_header(out.offset - places[data[0]])
                 out.add(oid, head + _stored(delta))
             else:
                 if kind == TREE:
@@ -132,7 +135,7 @@ class Out:
 
     def add(self, oid: bytes, entry: bytes) -> None:
         """Append one encoded entry and note it for the index."""
-        self.entries.append((oid, zlib.crc32(entry), self.offset))
+        self.entries.append((oid, isal_zlib.crc32(entry), self.offset))
         self._parts.append(entry)
         self.offset += len(entry)
         if self.offset >= self._due:
@@ -152,11 +155,12 @@ def _deflate(data: bytes) -> bytes:
 
 def _stored(data: bytes) -> bytes:
     """A zlib stream of one stored block (RFC 1950, 1951)."""
-    return b"%s%s%s" % (_stored_head(len(data)), data, zlib.adler32(data).to_bytes(4, "big"))
+    return b"%s%s%s" % (stored_head(len(data)), data, zlib.adler32(data).to_bytes(4, "big"))
 
 
 @lru_cache(maxsize=_STORE_BELOW)
-def _stored_head(size: int) -> bytes:
+def stored_head(size: int) -> bytes:
+    """What stands before ``size`` stored bytes: zlib's header, and that of a last block that is stored."""
     return b"\x78\x01\x01" + struct.pack("<HH", size, size ^ 0xFFFF)
 
 
@@ -185,7 +189,6 @@ def _offset_header(distance: int) -> bytes:
     return bytes(reversed(out))
 
 
-@lru_cache(maxsize=16384)
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
@@ -197,35 +200,42 @@ def _varint(number: int) -> bytes:
 
 def _delta(prefix: Prefix) -> bytes:
     """One copy instruction from the start of the base, and one that inserts the rest."""
-    sizes = _varint(prefix.base_size) + _varint(prefix.copied + len(prefix.rest))
-    insert = b"%c%s" % (len(prefix.rest), prefix.rest) if prefix.rest else b""
-    return sizes + _copy_from_start(prefix.copied) + insert
+    _, base_size, copied, rest = prefix
+    begin = _copy_from_start(base_size, copied, len(rest))
+    return b"%s%c%s" % (begin, len(rest), rest) if rest else begin
 
 
+# Flushes have the same few shapes again and again.
 @lru_cache(maxsize=16384)
-def _copy_from_start(size: int) -> bytes:
-    """The copy instruction for ``size`` bytes from offset 0."""
-    parts = size.to_bytes(3, "little")
+def _copy_from_start(base_size: int, copied: int, inserted: int) -> bytes:
+    """The sizes that a delta begins with, and the copy instruction for ``copied`` bytes from offset 0."""
+    parts = copied.to_bytes(3, "little")
     flags = sum(0x10 << i for i in range(3) if parts[i])
-    return bytes([0x80 | flags, *(part for part in parts if part)])
+    copy = bytes([0x80 | flags, *(part for part in parts if part)])
+    return _varint(base_size) + _varint(copied + inserted) + copy
 
 
 def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
     """A version 2 index of ``entries``, which come in id order."""
     ids, crcs, offsets, large = bytearray(), array("I"), array("I"), array("Q")
-    counts = [0] * 256
-    for oid, crc, offset in entries:
-        ids += oid
-        crcs.append(crc)
-        if offset > _MAX_SMALL_OFFSET:
-            large.append(offset)
-            offset = 0x80000000 | (len(large) - 1)
-        offsets.append(offset)
-        counts[oid[0]] += 1
+    lines = iter(entries)
+    while some := tuple(islice(lines, _LINES)):
+        some_ids, some_crcs, some_offsets = zip(*some, strict=True)
+        ids += b"".join(some_ids)
+        crcs.extend(some_crcs)
+        if max(some_offsets) <= _MAX_SMALL_OFFSET:
+            offsets.extend(some_offsets)
+            continue
+        for offset in some_offsets:
+            if offset > _MAX_SMALL_OFFSET:
+                large.append(offset)
+                offset = 0x80000000 | (len(large) - 1)
+            offsets.append(offset)
+    first_bytes = ids[::20]
     if sys.byteorder == "little":
         for column in (crcs, offsets, large):
             column.byteswap()
-    fanout = struct.pack(">256I", *accumulate(counts))
+    fanout = struct.pack(">256I", *(bisect_right(first_bytes, byte) for byte in range(256)))
     content = b"".join([b"\xfftOc\x00\x00\x00\x02", fanout, ids, crcs, offsets, large, checksum])
     return content + sha1(content).digest()
 

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha1
 from itertools import pairwise
 from pathlib import Path
@@ -20,12 +21,15 @@ from typing import NamedTuple, TypeVar
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry
+from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry, stored_head
 from gitjournal.rules import MAX_FILE_BYTES
 
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
 _WINDOW = 128 * 1024
 _MOST_WINDOWS = 8
+# What is read where nothing was read lately, and how many such places are known again.
+_PIECE = 8192
+_MOST_TOUCHED = 4
 # Bases of deltas, small and large: a journal that git has repacked has chains of 50, which lie about in no order.
 _SMALL_BASE = 16 * 1024
 _MOST_SMALL = 1024
@@ -33,12 +37,16 @@ _LARGE_BASE = 4 * 1024 * 1024
 _MOST_LARGE = 4
 # The most that git makes (pack.depth is at most this).
 _MOST_DELTAS = 4095
-_HEAD = 32
+# Type, size, base and, if it is short, the content of an entry.
+_HEAD = 128
+# A tree's delta as `pack` writes it copies the beginning of its base and inserts one id, or none.
+_MOST_PREFIX = 40
+_INSERTED_ID = 1 + 20
 _WORD = struct.Struct(">I").unpack_from
-# zlib's header, then a last block that is stored: how `pack` writes what is too short to deflate.
-_STORED = b"\x78\x01\x01"
 _STORED_HEAD = 7
 _SHORT = 64
+# Ids that are looked through without a guess at where one should be.
+_MOST_SCANNED = 512
 _FANOUT = 8
 _IDS = _FANOUT + 1024
 #: An object that claims to be larger is not read (a decompression bomb).
@@ -77,19 +85,22 @@ class Pack:
                 raise BadPack(f"{path.name}: index is cut")
             self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._fanout = self._read_fanout()
-        self.count = self._fanout[255]
+        self.count = self._fanout[256]
         self._offsets = _IDS + 24 * self.count
-        # Windows by number, and whole objects that are bases of deltas by offset; the oldest goes first.
+        # By offset, the oldest goes first: windows, those that were read in once, and bases of deltas, whole.
         self._windows: dict[int, bytes] = {}
+        self._touched: dict[int, bool] = {}
         self._small: dict[int, tuple[bytes, bytes]] = {}
         self._large: dict[int, tuple[bytes, bytes]] = {}
+        # What was read last outside of any window, and where it begins.
+        self._piece = (0, b"")
 
     def _read_fanout(self) -> tuple[int, ...]:
         idx = self._idx
         if idx[:8] != b"\xfftOc\x00\x00\x00\x02":
             raise BadPack(f"{self.path.name}: index is not version 2")
-        fanout = struct.unpack_from(">256I", idx, _FANOUT)
-        if len(idx) < _IDS + 28 * fanout[255] + 40 or any(a > b for a, b in pairwise(fanout)):
+        fanout = (0, *struct.unpack_from(">256I", idx, _FANOUT))
+        if len(idx) < _IDS + 28 * fanout[256] + 40 or any(a > b for a, b in pairwise(fanout)):
             raise BadPack(f"{self.path.name}: index is cut or its fan-out falls")
         return fanout
 
@@ -101,17 +112,23 @@ class Pack:
     def offset(self, oid: bytes) -> int | None:
         """Where the object lies in the pack, or None."""
         first = oid[0]
-        low = self._fanout[first - 1] if first else 0
-        high = self._fanout[first]
-        if high - low > 512:
-            # Ids are uniformly distributed: look first where this one should be, give or take four sigma.
-            guess = low + (high - low) * int.from_bytes(oid[1:4], "big") // (1 << 24)
-            slack = 2 * int((high - low) ** 0.5) + 8
-            place = self._find(oid, max(low, guess - slack), min(high, guess + slack))
-            if place >= 0:
-                return self._offset_at(place)
+        low, high = self._fanout[first], self._fanout[first + 1]
+        if high - low > _MOST_SCANNED:
+            low, high = self._narrowed(oid, low, high)
         place = self._find(oid, low, high)
         return self._offset_at(place) if place >= 0 else None
+
+    def _narrowed(self, oid: bytes, low: int, high: int) -> tuple[int, int]:
+        """Where between ``low`` and ``high`` an id must be, if it is there."""
+        # Ids are uniformly distributed: it should be here, give or take four sigma.
+        guess = low + ((high - low) * int.from_bytes(oid[1:4], "big") >> 24)
+        slack = 2 * int((high - low) ** 0.5) + 8
+        near, far = max(low, guess - slack), min(high, guess + slack)
+        fits = (near == low or self._id(near) <= oid) and (far == high or oid < self._id(far))
+        return (near, far) if fits else (low, high)
+
+    def _id(self, place: int) -> bytes:
+        return self._idx[_IDS + 20 * place : _IDS + 20 * place + 20]
 
     def _find(self, oid: bytes, low: int, high: int) -> int:
         """The place of an id among those from ``low`` to ``high``, or -1."""
@@ -132,8 +149,7 @@ class Pack:
 
     def entries(self, first: int | None = None) -> Iterator[Entry]:
         """The index line by line, in id order; with ``first`` only the ids that begin with that byte."""
-        low = self._fanout[first - 1] if first else 0
-        high = self.count if first is None else self._fanout[first]
+        low, high = (0, self.count) if first is None else self._fanout[first : first + 2]
         table = memoryview(self._idx)
         crc_at = _IDS + 20 * self.count
         ids = struct.iter_unpack("20s", table[_IDS + 20 * low : _IDS + 20 * high])
@@ -162,36 +178,47 @@ class Pack:
     def read_at(self, offset: int) -> tuple[bytes, bytes]:
         """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
         try:
-            return self._read_at(offset)
+            kind, base, content, _ = self._entry(offset)
+            if kind:
+                return kind, content
+            found = self._small.get(base)
+            if found is not None:
+                return found[0], apply_delta(found[1], content)
+            return self._through_deltas(offset, base, content)
         except IndexError:
             raise BadPack(f"{self.path.name}: cut at {offset}") from None
 
-    def _read_at(self, offset: int) -> tuple[bytes, bytes]:
-        kind, size, place = self._head(offset)
-        if kind in _KINDS:
-            return _KINDS[kind], self._inflate(place, size)
-        deltas: list[tuple[int, bytes]] = []
+    def behind(self, offset: int) -> Iterator[tuple[bytes, bytes]]:
+        """(kind, content) of the entries behind the one at ``offset``, up to the first delta. BadPack, IndexError."""
+        _, _, _, offset = self._entry(offset)
         while True:
-            # A circle of deltas has no end.
-            if len(deltas) == _MOST_DELTAS:
-                raise BadPack(f"{self.path.name}: more than {_MOST_DELTAS} deltas upon each other at {offset}")
-            below, place = self._base_of(kind, offset, place)
-            deltas.append((offset, self._inflate(place, size)))
-            offset = below
-            base = self._known_base(offset)
-            if base is not None:
-                break
-            kind, size, place = self._head(offset)
-            if kind in _KINDS:
-                base = _KINDS[kind], self._inflate(place, size)
-                break
-        for above, delta in reversed(deltas):
-            self._keep_base(offset, base)
-            base, offset = (base[0], apply_delta(base[1], delta)), above
-        return base
+            kind, _, content, offset = self._entry(offset)
+            if not kind:
+                return
+            yield kind, content
 
-    def _known_base(self, offset: int) -> tuple[bytes, bytes] | None:
-        return self._small.get(offset) or self._large.get(offset)
+    def _through_deltas(self, offset: int, base: int, delta: bytes) -> tuple[bytes, bytes]:
+        """What ``delta``, the entry at ``offset``, makes of the entry at ``base``."""
+        deltas = [(offset, delta)]
+        found = self._small.get(base) or self._large.get(base)
+        while found is None:
+            kind, below, content, _ = self._entry(base)
+            if kind:
+                found = kind, content
+                self._keep_base(base, found)
+            elif len(deltas) == _MOST_DELTAS:
+                # A circle of deltas has no end.
+                raise BadPack(f"{self.path.name}: more than {_MOST_DELTAS} deltas upon each other at {offset}")
+            else:
+                deltas.append((base, content))
+                base = below
+                found = self._small.get(base) or self._large.get(base)
+        while deltas:
+            offset, delta = deltas.pop()
+            found = found[0], apply_delta(found[1], delta)
+            if deltas:
+                self._keep_base(offset, found)
+        return found
 
     def _keep_base(self, offset: int, base: tuple[bytes, bytes]) -> None:
         size = len(base[1])
@@ -200,28 +227,14 @@ class Pack:
         elif size <= _LARGE_BASE:
             _remember(self._large, offset, base, _MOST_LARGE)
 
-    def _base_of(self, kind: int, offset: int, place: int) -> tuple[int, int]:
-        """(offset of the base of a delta, offset of the delta's stream)."""
-        if kind == OFS_DELTA:
-            window, at = self._view(place, _HEAD)
-            distance, behind = _read_distance(window, at)
-            return offset - distance, place + behind - at
-        if kind == REF_DELTA:
-            window, at = self._view(place, 20)
-            found = self.offset(window[at : at + 20])
-            if found is None:
-                raise BadPack(f"{self.path.name}: the base of a delta is not in the pack")
-            return found, place + 20
-        raise BadPack(f"{self.path.name}: object type {kind} at {offset}")
-
-    def _head(self, offset: int) -> tuple[int, int, int]:
-        """(type, size, offset of what follows) of the entry at ``offset``."""
+    def _entry(self, offset: int) -> tuple[bytes, int, bytes, int]:
+        """(kind, offset of its base, what is inflated, offset behind it) of an entry. A delta has the kind b""."""
         if not 12 <= offset < self.size - 20:
             raise BadPack(f"{self.path.name}: offset {offset} is outside the pack")
         window, at = self._view(offset, _HEAD)
         begin = at
         byte = window[at]
-        kind, size, shift = (byte >> 4) & 7, byte & 15, 4
+        number, size, shift = (byte >> 4) & 7, byte & 15, 4
         at += 1
         while byte & 0x80:
             byte = window[at]
@@ -232,29 +245,58 @@ class Pack:
                 raise BadPack(f"{self.path.name}: size at {offset} does not end")
         if size > MAX_OBJECT:
             raise BadPack(f"{self.path.name}: object at {offset} claims {size} bytes")
-        return kind, size, offset + at - begin
+        kind, base = _KINDS.get(number, b""), 0
+        if number == OFS_DELTA:
+            distance, at = _read_distance(window, at)
+            base = offset - distance
+        elif number == REF_DELTA:
+            base = self._base_by_id(window[at : at + 20])
+            at += 20
+        elif not kind:
+            raise BadPack(f"{self.path.name}: object type {number} at {offset}")
+        place = offset + at - begin
+        content = _stored(window, at, size) if size < _SHORT else None
+        if content is None:
+            content, behind = self._inflate(place, size)
+        else:
+            behind = place + _STORED_HEAD + size + 4
+        return kind, base, content, behind
+
+    def _base_by_id(self, oid: bytes) -> int:
+        found = self.offset(oid)
+        if found is None:
+            raise BadPack(f"{self.path.name}: the base of a delta is not in the pack")
+        return found
 
     def _view(self, offset: int, length: int) -> tuple[bytes, int]:
-        """A window and where in it ``offset`` is; ``length`` bytes are there, or what there is to the pack's end."""
-        number, start = divmod(offset, _WINDOW)
-        if start + length > _WINDOW:
-            return os.pread(self._fd, length, offset), 0
-        window = self._windows.get(number)
-        if window is None:
-            window = os.pread(self._fd, _WINDOW, number * _WINDOW)
-            _remember(self._windows, number, window, _MOST_WINDOWS)
+        """Bytes and where in them ``offset`` is; ``length`` of them are there, or what there is to the pack's end."""
+        start = offset % _WINDOW
+        window = self._windows.get(offset - start)
+        if window is None or start + length > _WINDOW:
+            return self._fetch(offset, length)
         return window, start
 
-    def _inflate(self, place: int, size: int, most: int = 0) -> bytes:
-        """The ``size`` bytes of the stream at ``place``, of which ``most`` bytes are looked at."""
+    def _fetch(self, offset: int, length: int) -> tuple[bytes, int]:
+        begin, piece = self._piece
+        if begin <= offset and offset + length <= begin + len(piece):
+            return piece, offset - begin
+        start = offset % _WINDOW
+        # Whoever reads here a second time reads on; whoever reads one event here and there does not.
+        if offset - start in self._touched and start + length <= _WINDOW:
+            window = os.pread(self._fd, _WINDOW, offset - start)
+            _remember(self._windows, offset - start, window, _MOST_WINDOWS)
+            return window, start
+        _remember(self._touched, offset - start, True, _MOST_TOUCHED)
+        piece = os.pread(self._fd, max(length, _PIECE), offset)
+        self._piece = (offset, piece)
+        return piece, 0
+
+    def _inflate(self, place: int, size: int, most: int = 0) -> tuple[bytes, int]:
+        """(the ``size`` bytes, offset behind) of the stream at ``place``, of which ``most`` bytes are looked at."""
         # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst, if it is asked once.
         most = min(most or size + (size >> 11) + 64, self.size - place)
         window, at = self._view(place, most)
         stream = window[at : at + most]
-        if size < _SHORT and stream.startswith(_STORED + bytes((size, 0, size ^ 0xFF, 0xFF))):
-            content = stream[_STORED_HEAD : _STORED_HEAD + size]
-            if stream.startswith(zlib.adler32(content).to_bytes(4, "big"), _STORED_HEAD + size):
-                return content
         inflater = isal_zlib.decompressobj()
         try:
             content = inflater.decompress(stream, size + 1)
@@ -267,7 +309,16 @@ class Pack:
             return self._inflate(place, size, 16 * most)
         if len(content) != size or not inflater.eof:
             raise BadPack(f"{self.path.name}: the object at {place} is not {size} bytes long")
-        return content
+        return content, place + len(stream) - len(inflater.unused_data)
+
+
+def _stored(window: bytes, at: int, size: int) -> bytes | None:
+    """The ``size`` bytes of a stream that is one stored block, as `pack` writes what is short; None when it is not."""
+    if not window.startswith(stored_head(size), at):
+        return None
+    at += _STORED_HEAD
+    content = window[at : at + size]
+    return content if window.startswith(zlib.adler32(content).to_bytes(4, "big"), at + size) else None
 
 
 def _read_distance(window: bytes, at: int) -> tuple[int, int]:
@@ -285,6 +336,13 @@ def _read_distance(window: bytes, at: int) -> tuple[int, int]:
 
 def apply_delta(base: bytes, delta: bytes) -> bytes:
     """Apply a git delta. Raises BadPack when it does not fit its base or its own sizes."""
+    if len(delta) <= _MOST_PREFIX:
+        begin, rest = delta, b""
+        if delta.startswith(b"\x14", -_INSERTED_ID):
+            begin, rest = delta[:-_INSERTED_ID], delta[1 - _INSERTED_ID :]
+        source, target, copied = _one_copy(begin)
+        if source == len(base) and copied <= source and copied + len(rest) == target:
+            return base[:copied] + rest
     try:
         source, at = _read_varint(delta, 0)
         target, at = _read_varint(delta, at)
@@ -296,6 +354,19 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     if len(out) != target:
         raise BadPack("delta makes another size than it says")
     return out
+
+
+@lru_cache(maxsize=16384)
+def _one_copy(delta: bytes) -> tuple[int, int, int]:
+    """(size of the base, size of what is made, bytes copied) when a delta copies once, from 0; else three times -1."""
+    with suppress(IndexError, BadPack):
+        source, at = _read_varint(delta, 0)
+        target, at = _read_varint(delta, at)
+        if delta[at] & 0x80:
+            offset, copied, at = _read_copy(delta, at)
+            if offset == 0 and at == len(delta):
+                return source, target, copied
+    return -1, -1, -1
 
 
 def _run_delta(base: bytes, delta: bytes, at: int, target: int) -> bytes:
@@ -378,6 +449,13 @@ class Packs:
             return last.read_at(offset)
         found = self._locate(oid)
         return None if found is None else found[0].read_at(found[1])
+
+    def behind(self, oid: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """What lies behind an object in its pack, as far as it can be read: a guess at what is wanted next."""
+        with suppress(BadPack, IndexError, OSError):
+            found = self._locate(oid, False)
+            if found is not None:
+                yield from found[0].behind(found[1])
 
     def has(self, oid: bytes, *, refresh: bool) -> bool:
         """Whether a pack has the object; without ``refresh``, one of the packs seen so far."""

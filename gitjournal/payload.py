@@ -46,13 +46,18 @@ def extract(data: Data, text: bytes | None = None) -> tuple[Data, list[FileBlob]
     Returns ``data`` itself and no files when there is nothing to move. Never raises: what an event cannot hold is
     left for `canonical.dumps` to name.
     """
-    if text is not None and len(text) < SIDE_FILE_BYTES and b'"type":"blob"' not in text:
+    if text is not None and not may_be_moved(text):
         return data, []
     if not _may_move(data, 1):
         return data, []
     files: list[FileBlob] = []
     moved = _extract(data, files, 1)
     return (moved, files) if files else (data, files)
+
+
+def may_be_moved(text: bytes) -> bool:
+    """Whether there can be something to move in data of which ``text`` is the canonical form."""
+    return len(text) >= SIDE_FILE_BYTES or b'"type":"blob"' in text
 
 
 def _may_move(node: Any, level: int) -> bool:

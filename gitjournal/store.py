@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,41 @@ LOCK_PATIENCE = 2.0
 #: How long a lock file must stay unchanged before it is taken for a dead writer's, in seconds.
 DEAD_LOCK = 1.0
 _MOST_RECENT = 256
+_LONGEST_PAUSE = 127
 _PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
 _MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")
+
+
+class Run:
+    """Reads objects of one kind, each as `Store.read` does, and looks first behind the one that it has read last."""
+
+    __slots__ = ("_behind", "_kind", "_packs", "_pause", "_read", "_wait")
+
+    def __init__(self, read: Callable[[bytes, bytes], bytes], packs: Packs, kind: bytes) -> None:
+        self._read = read
+        self._packs = packs
+        self._kind = kind
+        self._behind: Iterator[tuple[bytes, bytes]] | None = None
+        # How many objects are read before the next look, and were before the last.
+        self._wait = self._pause = 0
+
+    def read(self, oid: bytes) -> bytes:
+        """Content of object ``oid``, hashed again. VerificationError: ``missing-object``, ``bad-object``."""
+        if self._behind is not None:
+            found = next(self._behind, None)
+            if found is not None and found[0] == self._kind and git_id(self._kind, found[1]) == oid:
+                self._pause = 0
+                return found[1]
+            # A flush ended here; or git has put all in another order, and looking is in vain.
+            self._behind = None
+            self._wait = self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
+        content = self._read(oid, self._kind)
+        if self._wait:
+            self._wait -= 1
+        else:
+            self._behind = self._packs.behind(oid)
+        return content
 
 
 class Store:
@@ -48,6 +80,8 @@ class Store:
     def __init__(self, path: Path, prefix: str = refs.OWN_PREFIX) -> None:
         """Open the repository whose git folder is ``path``. Raises NotAJournal for a kind that cannot be used."""
         self.path = path
+        # As text: a Path costs more to make than a ref to read.
+        self._folder = os.fspath(path)
         self.prefix = prefix
         self.pack_folder = path / "objects" / "pack"
         self._packs = Packs(self.pack_folder)
@@ -83,6 +117,10 @@ class Store:
                 "bad-object", f"{kind.decode()} {oid.hex()} does not hold what its id says", oid=oid.hex()
             )
         return found[1]
+
+    def run(self, kind: bytes) -> Run:
+        """A reader of many objects that were mostly written one behind the other."""
+        return Run(self.read, self._packs, kind)
 
     def read_again(self, oid: bytes, kind: bytes) -> bytes:
         """As `read`, for what is often read several times: the upper trees that lead to an event."""
@@ -174,6 +212,25 @@ class Store:
         except OSError:
             return False
 
+    def setting(self, name: str) -> str:
+        """A value of the repository's own git config; empty when it is not there."""
+        try:
+            return _setting(pygit2.Config(str(self.path / "config")), name, "")
+        except (pygit2.GitError, OSError) as error:
+            raise StorageError(f"{self.path / 'config'} cannot be read: {error}") from None
+
+    def set_settings(self, values: Mapping[str, str]) -> None:
+        """Write values into the repository's own git config; an empty one is taken out."""
+        try:
+            config = pygit2.Config(str(self.path / "config"))
+            for name, value in values.items():
+                if value:
+                    config[name] = value
+                elif name in config:
+                    del config[name]
+        except (pygit2.GitError, OSError) as error:
+            raise StorageError(f"{self.path / 'config'} cannot be written: {error}") from None
+
     # --- refs ----------------------------------------------------------------------------------
 
     def read_ref(self, ref: str) -> bytes | None:
@@ -183,7 +240,7 @@ class Store:
         """
         with disk_errors(f"read ref {ref}"):
             try:
-                text = (self.path / ref).read_bytes()
+                text = _read_small(f"{self._folder}/{ref}")
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 packed = self._packed_refs().get(ref)
                 return bytes.fromhex(packed) if packed else None
@@ -210,12 +267,12 @@ class Store:
 
     def _packed_refs(self) -> Mapping[str, str]:
         """Names and ids (hex) of git's packed-refs file, read again when it has changed."""
-        path = self.path / "packed-refs"
+        path = f"{self._folder}/packed-refs"
         try:
-            status = path.stat()
+            status = os.stat(path)
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             if self._packed[0] != stamp:
-                found = _PACKED_REF.findall(path.read_bytes())
+                found = _PACKED_REF.findall(Path(path).read_bytes())
                 self._packed = (stamp, {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found})
         except FileNotFoundError:
             return {}
@@ -293,6 +350,15 @@ class Store:
             f"ref {ref} is locked by {lock} ({age})",
             hint="If no git or gj process is running, the one that made the file has died: remove the file.",
         )
+
+
+def _read_small(path: str) -> bytes:
+    """The first bytes of a file, with as few calls of the system as can be: each read of an event begins with a ref."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
 
 
 def _names(folder: Path, *, files: bool = False) -> list[str]:

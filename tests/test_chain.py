@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import string
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -148,6 +150,18 @@ def test_bad_event_is_refused_and_nothing_is_written(
         s.append("message", {"n": 1})
     assert numbers(journal) == [1]
     assert gitjournal.verify(journal, "s").ok
+
+
+def test_each_salt_is_16_random_bytes_in_their_one_spelling(journal: Journal) -> None:
+    with journal.session("s", create=True) as s:
+        s.append_many([("note", {}, "user")] * 300)
+    salts = [event.members["salt"] for event in journal.events("s")]
+    assert len(set(salts)) == len(salts) > 300
+    for salt in salts:
+        assert urlsafe_b64encode(urlsafe_b64decode(salt + "==")).decode() == salt + "=="
+    # A character that never came would be a mistake in the table: the odds are below one in 10^40.
+    assert {char for salt in salts for char in salt[:-1]} == set(string.ascii_letters + string.digits + "-_")
+    assert {salt[-1] for salt in salts} == set("AQgw")
 
 
 def test_deep_nesting_is_refused(journal: Journal) -> None:

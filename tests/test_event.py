@@ -16,7 +16,7 @@ from support import derive, event, flips, members, naive_hash
 
 from gitjournal import canonical, rules
 from gitjournal.errors import FormatError
-from gitjournal.event import Event
+from gitjournal.event import Envelope, Event
 from gitjournal.objects import parse_commit
 from gitjournal.rules import MAX_EVENT_BYTES, MAX_SEQ, check_members
 
@@ -292,6 +292,33 @@ def test_every_flip_of_every_byte_agrees() -> None:
     for raw in (rfc8785.dumps(made), event(1).withhold().raw):
         for _, spoiled in flips(raw, masks=(0xFF, 0x01, 0x02, 0x10, 0x20)):
             agree(spoiled)
+
+
+def in_envelope(made: dict[str, Any]) -> Event | None:
+    """What a live writer makes of the members in one go; None when it leaves them to `Event.build`."""
+    data, salt = canonical.dumps([made["data"]])[1:-1], made.get("salt", "").encode()
+    envelope = Envelope(made["session"], made["epoch"])
+    try:
+        return envelope.event(
+            made["seq"], made["prev"], made["ts"], made["type"], made["actor"], made.get("turn"), data, salt
+        )
+    except (FormatError, TypeError):
+        return None
+
+
+@given(valid_members(withheld=False))
+def test_an_envelope_holds_what_building_makes(made: dict[str, Any]) -> None:
+    if made["seq"] > 1 and "files" not in made:
+        assert in_envelope(made) == Event.build(made)
+
+
+@given(valid_members(withheld=False), st.sampled_from(["ts", "type", "actor", "turn"]), st.one_of(odd_values, text))
+def test_an_envelope_takes_nothing_that_building_refuses(made: dict[str, Any], key: str, odd: Any) -> None:
+    made[key] = odd
+    if made["seq"] == 1 or "files" in made or (key == "turn" and odd is None):
+        return
+    found = in_envelope(made)
+    assert found is None or found == Event.build(made)
 
 
 def test_a_payload_of_two_values_is_no_json() -> None:

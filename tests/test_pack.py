@@ -596,6 +596,43 @@ def test_a_delta_copies_and_inserts() -> None:
     assert apply_delta(big, varint(0x10000) + varint(0x10000) + b"\x80") == big
 
 
+@given(st.binary(max_size=300), st.integers(0, 300), st.binary(max_size=25), st.integers(-1, 1), st.integers(-1, 1))
+def test_a_delta_as_trees_have_it_fits_or_is_refused(
+    base: bytes, copied: int, rest: bytes, more_base: int, more: int
+) -> None:
+    sizes = varint(max(len(base) + more_base, 0)) + varint(max(copied + len(rest) + more, 0))
+    delta = sizes + b"\xb0" + copied.to_bytes(2, "little") + (bytes([len(rest)]) + rest if rest else b"")
+    # Git reads a copy of 0 bytes as one of 64 KiB.
+    if 0 < copied <= len(base) and more_base == 0 and more == 0:
+        assert apply_delta(base, delta) == base[:copied] + rest
+    else:
+        with pytest.raises(BadPack):
+            apply_delta(base, delta)
+
+
+def test_reading_here_and_there_fetches_little_and_reading_on_fetches_windows(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = [blob(noise(seed, 900)) for seed in range(2000)]
+    write(repo, blobs)
+    fetched: list[int] = []
+    pread = os.pread
+
+    def count(fd: int, length: int, offset: int) -> bytes:
+        fetched.append(length)
+        return pread(fd, length, offset)
+
+    monkeypatch.setattr(os, "pread", count)
+    reader = Store(repo)
+    for one in random.Random(5).sample(blobs, 20):
+        assert reader.read(one.oid, b"blob") == one.data
+    assert sum(fetched) < 20 * 40_000
+    fetched.clear()
+    for one in blobs:
+        assert reader.read(one.oid, b"blob") == one.data
+    assert sum(fetched) < 2_500_000 and len(fetched) < 100
+
+
 @pytest.mark.parametrize(
     "entry",
     [

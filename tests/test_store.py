@@ -33,6 +33,7 @@ from gitjournal import store as storage
 from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.journal import Journal
 from gitjournal.pack import write as write_pack
+from gitjournal.packread import Pack
 from gitjournal.store import Store, check_kind
 
 REF = "refs/heads/s/main"
@@ -519,3 +520,46 @@ def test_alternates_that_name_each_other_often(tmp_path: Path) -> None:
         (folder / "info").mkdir(parents=True)
         (folder / "info" / "alternates").write_text("".join(f"{one}\n" for one in folders) * 60)
     assert len(loose.alternates(folders[0])) == 6
+
+
+# --- objects that lie behind each other ------------------------------------------------------------------
+
+
+def test_a_run_reads_what_is_there_in_any_order_and_over_the_ends_of_packs(repo: Path) -> None:
+    blobs = [blob(b"%d" % number * 40) for number in range(200)]
+    for half in (blobs[:100], blobs[100:]):
+        write_pack(repo / "objects/pack", half)
+    for order in (blobs, blobs[::-1], random.Random(1).sample(blobs, 200), blobs[:3] * 50):
+        run = Store(repo).run(b"blob")
+        assert [run.read(one.oid) for one in order] == [one.data for one in order]
+
+
+def test_a_run_believes_no_neighbour(repo: Path) -> None:
+    blobs = [blob(b"%d" % number * 40) for number in range(50)]
+    written = write_pack(repo / "objects/pack", blobs)
+    lost = blob(b"of no pack")
+    run = Store(repo).run(b"blob")
+    assert run.read(blobs[0].oid) == blobs[0].data
+    # The object behind the first one is another; and what is missing is missing for each call anew.
+    for _ in range(3):
+        with pytest.raises(VerificationError) as caught:
+            run.read(lost.oid)
+        assert caught.value.code == "missing-object"
+    assert [run.read(one.oid) for one in blobs] == [one.data for one in blobs]
+    # A neighbour that is damaged is damaged, and the one before and the one after are not.
+    raw = bytearray(written.read_bytes())
+    offset = Pack(written).offset(blobs[7].oid)
+    assert offset is not None
+    raw[offset + 5] ^= 0xFF
+    written.chmod(0o644)
+    written.write_bytes(raw)
+    run = Store(repo).run(b"blob")
+    for number, one in enumerate(blobs):
+        if number == 7:
+            with pytest.raises(VerificationError):
+                run.read(one.oid)
+        else:
+            assert run.read(one.oid) == one.data
+    trees = Store(repo).run(b"tree")
+    with pytest.raises(VerificationError):
+        trees.read(blobs[0].oid)
