@@ -13,6 +13,9 @@ from gitjournal.objects import LEAF_SPAN, MIDDLE_SPAN, Derived, Deriver, FileBlo
 from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix, sync_folder
 from gitjournal.store import Store
 
+#: The armoured SSHSIG of an event's commit (its bytes without one), None when it is not signed.
+Sign = Callable[[Event, bytes], str | None]
+
 
 class Pending(NamedTuple):
     """An event with its place, and the content of its side files."""
@@ -28,14 +31,20 @@ def publish(
     ref: str,
     old: bytes | None,
     note: str,
+    sign: Sign | None = None,
 ) -> list[bytes]:
     """Derive the commits of ``items``, write one pack, move ``ref`` from ``old`` to the last; the commit ids.
 
-    Advances ``deriver``. The pack is kept from git's gc until the ref reaches it.
+    ``sign`` says the signature of each commit that gets one. Advances ``deriver``. The pack is kept from git's gc
+    until the ref reaches it.
     """
     made = Packing()
     for item in items:
-        made.add(deriver.push(item.event, [file.oid for file in item.files]), item)
+        derived = deriver.push(item.event, [file.oid for file in item.files])
+        signature = sign(item.event, derived.commit[1]) if sign else None
+        if signature:
+            derived = derived._replace(commit=deriver.sign(item.event, signature))
+        made.add(derived, item)
     store.refresh()
     # Commits that exist come from a flush that was cut, or from a branch, and so does all that belongs to them.
     known = next((n for n, oid in enumerate(made.commits) if not store.has(oid, refresh=False)), len(items))

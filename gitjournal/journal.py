@@ -9,17 +9,19 @@ import difflib
 import fcntl
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gitjournal import refs, store
+from gitjournal import refs, signing, store
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     FormatError,
+    JournalError,
     NotAJournal,
     NotFound,
     StorageError,
@@ -34,6 +36,10 @@ from gitjournal.objects import FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.store import Store
 from gitjournal.writer import Draft, Durability, Writer, start_branch
+
+if TYPE_CHECKING:
+    from gitjournal.keys import Signer
+    from gitjournal.signing import Mode
 
 #: Types that have a meaning for the chain; only the calls named for them make such events.
 RESERVED_TYPES = frozenset({"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"})
@@ -116,8 +122,11 @@ def discover(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
 class Session:
     """A branch open for writing: the context manager that `Journal.session` returns."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, *, seals: bool = False) -> None:
         self._writer = writer
+        self._seals = seals
+        # Whether something was written here that no seal covers.
+        self._unsealed = False
         self.name = writer.chain.name
 
     @property
@@ -153,7 +162,9 @@ class Session:
         ``expected_seq`` is the seq that the newest event must have now: ConflictError when it has another.
         Raises FormatError or UsageError for an event that the format does not allow: nothing is written then.
         """
-        return self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
+        done = self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
+        self._unsealed = True
+        return done
 
     def append_many(
         self,
@@ -166,15 +177,33 @@ class Session:
         Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
         """
         drafts = (_allowed(Draft(*item)) for item in items)
-        return self._writer.append_many(drafts, expected_seq=expected_seq)
+        done = self._writer.append_many(drafts, expected_seq=expected_seq)
+        self._unsealed = True
+        return done
+
+    def seal(self) -> Appended:
+        """Append a ``session.seal`` on all events so far: a statement that others can check without the journal.
+
+        Signed if the session was opened with a signer. It is in git when this returns.
+        """
+        done = self._writer.seal()
+        self._unsealed = False
+        return done
 
     def flush(self) -> None:
         """Move what is in the tail to git now."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Flush and give the lease back."""
-        self._writer.close()
+        """Seal what was written if the journal's policy says so, flush, and give the lease back.
+
+        When the seal cannot be made the events are stored all the same; the error is raised then.
+        """
+        try:
+            if self._seals and self._unsealed:
+                self.seal()
+        finally:
+            self._writer.close()
 
     def __enter__(self) -> Session:
         return self
@@ -182,7 +211,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.__exit__(kind, error, trace)
+        # The error of the block says more than what closing after it says.
+        with suppress(JournalError) if kind else nullcontext():
+            self.close()
 
 
 def _allowed(draft: Draft) -> Draft:
@@ -321,37 +352,57 @@ class Journal:
         start: Draft | None = None,
         epoch: int | None = None,
         salted: bool = True,
+        signer: Signer | None = None,
+        sign: Mode | None = None,
+        closing_seal: bool = True,
     ) -> Session:
         """Open a branch for writing: takes its lease, recovers its tail.
 
         With ``create`` a session that does not exist begins, with ``start`` as its first event. ``epoch`` and
         ``salted=False`` are for imports, whose events must not depend on when and where they are made.
+
+        ``signer`` and ``sign`` say what is signed; without them the journal's settings do (`signing.Policy`), but never
+        for an import. With ``closing_seal=False`` closing makes no seal: more of the session is to come.
         Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case), DamagedTail.
         """
         resolved = self._find(name)
-        if resolved is None and create:
-            return self._create(name, durability, start, epoch, salted)
-        if resolved is None:
+        if resolved is None and not create:
             raise self._not_found(str(name))
+        mode, signer = self._signing(sign, signer, live=epoch is None)
+        seals = closing_seal and mode != "off"
+        open_writer = partial(
+            Writer, durability=durability, epoch=epoch, salted=salted, signer=signer, sign_every=mode == "every"
+        )
+        if resolved is None:
+            return self._create(name, open_writer, start, seals=seals)
         _not_the_log(resolved)
-        return Session(Writer(self.chain(resolved), durability=durability, epoch=epoch, salted=salted))
+        return Session(open_writer(self.chain(resolved)), seals=seals)
+
+    def _signing(self, sign: Mode | None, signer: Signer | None, *, live: bool) -> tuple[Mode, Signer | None]:
+        """What is signed, and by whom: as the caller or else the journal says."""
+        if signer is not None:
+            return sign or "seal", signer
+        policy = signing.read(self.store) if live and sign is None else signing.Policy(sign or "off")
+        if policy.mode == "off":
+            return "off", None
+        return policy.mode, signing.signer(policy._replace(key=signing.read(self.store).key), os.environ)
 
     def _create(
-        self, name: str | Name, durability: Durability, start: Draft | None, epoch: int | None, salted: bool
+        self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft | None, *, seals: bool
     ) -> Session:
         target = name if isinstance(name, Name) else Name(name)
         if target.branch != TRUNK:
             raise NotFound(f"there is no branch {target}", hint="Make it with: gj branch")
         _not_the_log(target)
         with self._creating(target):
-            writer = Writer(self.chain(target), durability=durability, epoch=epoch, salted=salted)
+            writer = open_writer(self.chain(target))
             try:
                 if writer.head is None:
                     writer.append(start or Draft("session.start", {}))
             except BaseException:
                 writer.close()
                 raise
-        return Session(writer)
+        return Session(writer, seals=seals)
 
     @contextmanager
     def _creating(self, name: Name) -> Iterator[None]:

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gitjournal import rules
 from gitjournal.event import Event
+
+#: In the place of the hash of an event that could not be read.
+_LOST = bytes(32)
 
 
 class Line:
@@ -24,13 +28,23 @@ class Line:
         self.hashes = bytearray()
         #: seq before which this line says it left another one.
         self.declared: set[int] = set()
+        #: seq of the first event that could not be read, 0 when there is none.
+        self.first_lost = 0
+        self._prev_lost = False
+
+    def lose(self) -> None:
+        """The next event is not there or cannot be read: nothing is known of it but its place."""
+        self.seq += 1
+        self.first_lost = self.first_lost or self.seq
+        self._prev_lost = True
+        self.hashes += _LOST
 
     def faults(self, event: Event) -> Iterator[tuple[str, str]]:
         """(code, text) for each rule that the next event breaks; then it is the newest event all the same."""
         digest = event.hash
         if event.seq != self.seq + 1:
             yield "bad-seq", f"seq {event.seq} follows {self.seq}"
-        if event.prev != self.prev:
+        if event.prev != self.prev and not self._prev_lost:
             yield "broken-link", f"prev is {event.prev}, the event before has {self.prev}"
         if event.epoch < self.epoch:
             yield "bad-epoch", f"epoch falls from {self.epoch} to {event.epoch}"
@@ -39,6 +53,7 @@ class Line:
         if event.type in ("session.branch", "session.fork"):
             yield from self._fork_faults(event)
         self.seq += 1
+        self._prev_lost = False
         self.prev, self.session, self.epoch = digest, event.session, max(self.epoch, event.epoch)
         self.hashes += bytes.fromhex(digest)
 
@@ -49,29 +64,40 @@ class Line:
             yield "bad-fork", f"{event.type} does not say where it comes from"
             return
         if event.type == "session.branch":
-            yield from self._name_faults(data, event)
-        elif event.session == self.session:
-            yield "bad-fork", f"fork of session {event.session!r} into itself"
-        elif source.get("session") != self.session or source["seq"] != event.seq - 1:
-            yield "bad-fork", f"fork comes from {source.get('session')}@{source['seq']}, not {self.session}@{self.seq}"
+            yield from self._name_faults(data)
+        else:
+            yield from self._origin_faults(source, event)
+        if self.is_lost(source["seq"]):
+            return
         if self.hash_at(source["seq"]) != source.get("hash"):
             yield "bad-fork", f"the event {source['seq']} that it comes from has another hash"
         else:
             self.declared.add(source["seq"])
-        if event.type == "session.fork":
-            self.branch = "main"
 
-    def _name_faults(self, data: Any, event: Event) -> Iterator[tuple[str, str]]:
+    def _name_faults(self, data: Any) -> Iterator[tuple[str, str]]:
         branch = data.get("branch")
-        if type(branch) is str and branch:
+        if rules.is_id(branch):
             self.branch = branch
         else:
             yield "bad-fork", "session.branch gives its branch no name"
-        if not 1 <= data["from"]["seq"] < event.seq:
+        if not 1 <= data["from"]["seq"] <= self.seq:
             yield "bad-fork", f"branch comes from event {data['from']['seq']}, which is not before it"
 
+    def _origin_faults(self, source: Any, event: Event) -> Iterator[tuple[str, str]]:
+        if source["seq"] != self.seq:
+            yield "bad-fork", f"fork comes from event {source['seq']}, not from {self.seq}"
+        if self.session is not None and event.session == self.session:
+            yield "bad-fork", f"fork of session {event.session!r} into itself"
+        elif self.session is not None and source.get("session") != self.session:
+            yield "bad-fork", f"fork comes from session {source.get('session')!r}, not {self.session!r}"
+        self.branch = "main"
+
+    def is_lost(self, seq: int) -> bool:
+        """Whether the event was there to be read and could not be."""
+        return 1 <= seq <= self.seq and self.hashes[32 * seq - 32 : 32 * seq] == _LOST
+
     def hash_at(self, seq: int) -> str | None:
-        """Hash of an event that has been seen."""
-        if not 1 <= seq <= self.seq:
+        """Hash of an event that has been seen; None when it was not, or is lost."""
+        if not 1 <= seq <= self.seq or self.is_lost(seq):
             return None
         return self.hashes[32 * seq - 32 : 32 * seq].hex()

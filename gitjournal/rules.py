@@ -22,6 +22,8 @@ MAX_SESSION_BYTES = 200
 MAX_TYPE_BYTES = 64
 MAX_NUMBER = 2**53
 MAX_FILE_BYTES = 1 << 30
+#: Side files of one event: with this bound a leaf tree stays small, however hostile its writer is.
+MAX_FILES = 1000
 #: Strings of this many UTF-8 bytes or more move to a side file (section 4).
 SIDE_FILE_BYTES = 64 * 1024
 
@@ -34,6 +36,9 @@ B64_TAG = "$gj:b64"
 REQUIRED = frozenset({"v", "session", "seq", "prev", "epoch", "ts", "type", "actor"})
 PAYLOAD = frozenset({"data", "files", "salt"})
 KNOWN = REQUIRED | PAYLOAD | {"turn", "data_sha256"}
+
+#: Types that are never withheld, and the code for one that is.
+STRUCTURE = {"session.branch": "bad-fork", "session.fork": "bad-fork", "session.seal": "bad-seal"}
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TYPE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*")
@@ -56,6 +61,7 @@ def _minute(stamp: str) -> int:
     return calendar.timegm(datetime.strptime(stamp, "%Y-%m-%dT%H:%M").timetuple())
 
 
+@lru_cache(maxsize=1024)
 def unix_seconds(ts: str) -> int:
     """Whole Unix seconds of an event's ``ts``. Raises ValueError for a moment that does not exist."""
     seconds = int(ts[17:19])
@@ -64,11 +70,11 @@ def unix_seconds(ts: str) -> int:
     return _minute(ts[:16]) + seconds
 
 
-#: What each member must be, as the end of a sentence.
+#: What each member must be, as the end of a sentence. In the order in which a broken one is named.
 WORDING = {
+    "epoch": "is not an integer of 1 or more",
     "session": "is not 1 to 200 bytes of UTF-8 without control characters",
     "prev": "is neither null nor 64 lower-case hex digits",
-    "epoch": "is not an integer of 1 or more",
     "ts": "is not a UTC time YYYY-MM-DDTHH:MM:SS.mmmZ",
     "type": "is not a dotted lower-case name of at most 64 bytes",
     "actor": "is not 1 to 100 of A-Z a-z 0-9 . _ : @ / + -, letter or digit first",
@@ -79,9 +85,9 @@ WORDING = {
 
 
 def check_members(members: Any) -> None:
-    """Check one event, alone, against section 2, member by member. FormatError names the code, rule and place.
+    """Check one event, alone, against section 2, rule by rule. FormatError names the first broken one and its place.
 
-    Slow and plain: it says why `Event` refuses bytes, and is what the fast patterns are tested against.
+    The order is that of docs/verification.md section 6, so that all verifiers give the same code.
     """
     if type(members) is not dict:
         raise FormatError("bad-json", "an event is a JSON object")
@@ -96,17 +102,35 @@ def check_members(members: Any) -> None:
     seq = members["seq"]
     if type(seq) is not int or not 1 <= seq <= MAX_SEQ:
         raise FormatError("bad-seq", f"seq {seq!r} is not an integer from 1 to {MAX_SEQ}", where="/seq")
-    for name in WORDING.keys() & keys:
-        if not _holds(name, members[name]):
+    for name in WORDING:
+        if name in keys and not _holds(name, members[name]):
             code = "bad-epoch" if name == "epoch" else "bad-member"
             raise FormatError(code, f"{name} {members[name]!r} {WORDING[name]}", seq=seq, where=f"/{name}")
+    _check_payload(members, seq)
+    check_place(seq, members["type"], first=members["prev"] is None, withheld="data_sha256" in members)
+
+
+def _check_payload(members: Mapping[str, Any], seq: int) -> None:
     if "data_sha256" in members:
-        if not keys.isdisjoint(PAYLOAD):
+        if not members.keys().isdisjoint(PAYLOAD):
             raise FormatError("bad-member", "a withheld event has no data, files or salt", seq=seq)
-    elif type(members.get("data")) is not dict:
+        return
+    if type(members.get("data")) is not dict:
         raise FormatError("bad-member", "data is not an object", seq=seq, where="/data")
     if "files" in members:
         check_files(members["files"], seq)
+    check_tags(members["data"], len(members.get("files", ())), seq)
+
+
+def check_place(seq: int, kind: str, *, first: bool, withheld: bool) -> None:
+    """The rules between members. ``first``: it has no event before it. FormatError."""
+    if (seq == 1) != first:
+        raise FormatError("broken-link", "prev must be null at seq 1 and only there", seq=seq, where="/prev")
+    if withheld and kind in STRUCTURE:
+        # Their payload is the structure of the journal: without it nobody can tell a branch from a forgery.
+        raise FormatError(STRUCTURE[kind], f"the payload of {kind} cannot be withheld", seq=seq)
+    if (seq == 1) != (kind == "session.start"):
+        raise FormatError("bad-fork", "session.start must stand at seq 1 and only there", seq=seq, where="/type")
 
 
 def _holds(name: str, value: Any) -> bool:
@@ -115,12 +139,17 @@ def _holds(name: str, value: Any) -> bool:
     if name == "epoch":
         return type(value) is int and value >= 1
     if name == "session":
-        return type(value) is str and 1 <= len(value.encode()) <= MAX_SESSION_BYTES and not CONTROL.search(value)
+        return is_id(value)
     if name == "type":
         return _match(_TYPE, value) and len(value) <= MAX_TYPE_BYTES
     if name == "ts":
         return _match(_TS, value) and is_time(value)
     return _match(_PATTERNS[name], value)
+
+
+def is_id(value: object) -> bool:
+    """Whether a value can be the id of a session or the name of a branch."""
+    return type(value) is str and 1 <= len(value.encode()) <= MAX_SESSION_BYTES and not CONTROL.search(value)
 
 
 def _match(pattern: re.Pattern[str], value: object) -> bool:
@@ -137,8 +166,9 @@ def is_time(ts: str) -> bool:
 
 def check_files(files: object, seq: int) -> None:
     """Check the list of side files (section 4). FormatError ``bad-member``."""
-    if type(files) is not list or not files:
-        raise FormatError("bad-member", "files is not a list of at least one side file", seq=seq, where="/files")
+    if type(files) is not list or not 1 <= len(files) <= MAX_FILES:
+        rule = f"files is not a list of 1 to {MAX_FILES} side files"
+        raise FormatError("bad-member", rule, seq=seq, where="/files")
     for number, entry in enumerate(files):
         good = (
             type(entry) is dict

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import os
+import string
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +23,11 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
+from itertools import repeat
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gitjournal import canonical, payload, rules
+from gitjournal import canonical, payload, rules, seal, sshsig
 from gitjournal.chain import Appended, Chain, branch_origin
 from gitjournal.errors import (
     AlreadyExists,
@@ -38,11 +40,16 @@ from gitjournal.errors import (
     UsageError,
     VerificationError,
 )
-from gitjournal.event import Event
+from gitjournal.event import Envelope, Event, may_hold_tags
 from gitjournal.flush import Pending, publish
 from gitjournal.lease import Lease
+from gitjournal.line import Line
 from gitjournal.objects import FileBlob
+from gitjournal.seal import Seals
 from gitjournal.tail import Tail
+
+if TYPE_CHECKING:
+    from gitjournal.keys import Signer
 
 #: ``disk``: an append is on disk when it returns. ``os``: it survives the process, and the machine after a flush.
 #: ``commit``: it is a git commit when it returns.
@@ -58,6 +65,10 @@ IDLE_SECONDS = 1.0
 _BATCH_EVENTS = 4096
 _DIRECT_EVENTS = 256
 _DIRECT_BYTES = 256 * 1024
+# Salts that are drawn at once, and the characters that a random byte stands for: in its last one a salt has two bits.
+_SALTS = 64
+_BASE64 = (string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_").encode() * 4
+_BASE64_END = b"AQgw" * 64
 
 
 class Draft(NamedTuple):
@@ -82,13 +93,25 @@ def now() -> str:
 @lru_cache(maxsize=1)
 def _stamp(milliseconds: int) -> str:
     """Milliseconds since 1970 as a ``ts``. A batch makes many events in one."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def new_salt() -> str:
     """16 random bytes as 22 characters of base64url."""
     return base64.urlsafe_b64encode(os.urandom(16))[:22].decode()
+
+
+def _salts() -> Iterator[bytes]:
+    """The same without end, drawn for many events at a time. Each writer has its own: a fork must not repeat them."""
+    while True:
+        begins, ends = os.urandom(21 * _SALTS).translate(_BASE64), os.urandom(_SALTS).translate(_BASE64_END)
+        for n in range(_SALTS):
+            yield begins[21 * n : 21 * n + 21] + ends[n : n + 1]
 
 
 class Writer:
@@ -101,10 +124,13 @@ class Writer:
         durability: Durability = "disk",
         epoch: int | None = None,
         salted: bool = True,
+        signer: Signer | None = None,
+        sign_every: bool = False,
     ) -> None:
         """Take the lease and recover what an earlier writer left.
 
-        ``epoch`` is fixed only by imports (1); a live writer takes the next one. Raises LeaseHeld, DamagedTail,
+        ``epoch`` is fixed only by imports (1); a live writer takes the next one. ``signer`` signs the commits of seals,
+        or with ``sign_every`` all that this writer makes. Raises LeaseHeld, DamagedTail,
         Fenced (an ``epoch`` below that of the head) and StorageError.
         """
         if durability not in ("disk", "os", "commit"):
@@ -117,7 +143,12 @@ class Writer:
         self.durability = durability
         #: Bytes of a write that was cut and never acknowledged, now in ``<branch>.torn``.
         self.set_aside = 0
-        self._salted = salted
+        self._salts = _salts() if salted else repeat(b"")
+        self._signer = signer
+        self._sign_every = sign_every
+        self._seals = Seals()
+        # What has been read for a seal: the next one goes on from there.
+        self._sealed_line = Line()
         # Only imports fix the epoch, and only their data holds tags.
         self._live = epoch is None
         self._lock = threading.RLock()
@@ -125,6 +156,7 @@ class Writer:
         self._idler: threading.Thread | None = None
         self._tail: Tail | None = None
         self._failed = ""
+        self._interrupted = f"an append to {chain.name} was interrupted"
         self._note = f"gitjournal {chain.ref}\n"
         self._lease = Lease.acquire(chain.lease_path, str(chain.name))
         try:
@@ -164,6 +196,7 @@ class Writer:
         if epoch is not None and epoch < last_epoch:
             raise Fenced(f"{self.chain.name} is at epoch {last_epoch}; a writer with epoch {epoch} may not go on")
         self.epoch = epoch or max(last_epoch, self._lease.last_epoch) + 1
+        self._envelope = Envelope(self.chain.name.session, self.epoch)
         self._lease.stamp(self.epoch)
         # While events of a cut flush are pending, the packs that it left are all that keeps git from pruning them.
         self._keeps_left = bool(self._pending)
@@ -240,17 +273,34 @@ class Writer:
             yield built
 
     def _build(self, draft: Draft, head: Appended | None) -> Pending:
+        event = self._plain(draft, head)
+        if event is not None:
+            return Pending(event)
         members = self._members(draft, head)
         text = canonical.dumps(members)
         files = draft.files
         if not files:
-            if self._live and b'"$gj:' in text:
+            if self._live and may_hold_tags(text):
                 rules.refuse_tags(draft.data, members["seq"])
             members["data"], files = payload.extract(draft.data, text)
             if files:
                 members["files"] = [file.entry for file in files]
                 text = canonical.dumps(members)
         return Pending(Event.build(members, text), files)
+
+    def _plain(self, draft: Draft, head: Appended | None) -> Event | None:
+        """The event of a draft in which nothing is special; None when `_build` has to look, or to say what is wrong."""
+        if head is None or draft.ts is not None or draft.files or type(draft.data) is not dict:
+            return None
+        salt = next(self._salts)
+        try:
+            # Within a list, so that the payload is at level 2, as it is in the event.
+            data = canonical.dumps([draft.data])[1:-1]
+            if payload.may_be_moved(data) or may_hold_tags(data):
+                return None
+            return self._envelope.event(head.seq + 1, head.hash, now(), draft.type, draft.actor, draft.turn, data, salt)
+        except (FormatError, TypeError):
+            return None
 
     def _members(self, draft: Draft, head: Appended | None) -> dict[str, Any]:
         members: dict[str, Any] = {
@@ -268,8 +318,8 @@ class Writer:
             members["turn"] = draft.turn
         if draft.files:
             members["files"] = [file.entry for file in draft.files]
-        if self._salted:
-            members["salt"] = new_salt()
+        if salt := next(self._salts):
+            members["salt"] = salt.decode()
         return members
 
     def _fitting(self, items: Iterable[Pending]) -> Iterator[Pending]:
@@ -298,7 +348,7 @@ class Writer:
         if self._tail is None:
             self._tail = Tail(self.chain.tail_path)
         # Interrupted (Ctrl-C) between here and the last line, nobody knows what is in the file.
-        self._failed = f"an append to {self.chain.name} was interrupted"
+        self._failed = self._interrupted
         try:
             self._tail.append([item.event.raw for item in new], sync=self.durability == "disk")
         except StorageError:
@@ -319,6 +369,42 @@ class Writer:
         self._bytes += len(item.event.raw)
         self._head = Appended(item.event.seq, item.event.hash)
 
+    # --- sealing ---------------------------------------------------------------------------------
+
+    def seal(self) -> Appended:
+        """Append a ``session.seal`` on all events so far, signed by the writer's signer if it has one; it is in git.
+
+        UsageError when there is no event.
+        """
+        self._lease.check_process()
+        with self._lock:
+            self._guard(None)
+            name = self.chain.name
+            if self._head is None:
+                raise UsageError(f"{name} has no event to seal")
+            root = self._seals.root(self._checked_hashes(), self._head.seq)
+            signatures: list[dict[str, str]] = []
+            if self._signer is not None:
+                text = seal.checkpoint(name, self._head.seq, root).encode()
+                signatures = [{"key": self._signer.fingerprint, "sshsig": self._signer.sign(text, seal.NAMESPACE)}]
+            draft = Draft("session.seal", seal.statement(name, self._head.seq, root, signatures))
+            self._commit([self._build(draft, self._head)])
+            return self._head
+
+    def _checked_hashes(self) -> bytearray:
+        """The hashes of all events, 32 bytes each. FormatError where they do not follow: nobody should sign that."""
+        line = self._sealed_line
+        for event in self.chain.events(after=line.seq):
+            for code, text in line.faults(event):
+                self._sealed_line = Line()
+                raise FormatError(code, f"not sealed: {text}", seq=event.seq)
+        return line.hashes
+
+    def _sign(self, event: Event, commit: bytes) -> str | None:
+        if self._signer is None or not (self._sign_every or event.type == "session.seal"):
+            return None
+        return self._signer.sign(commit, sshsig.GIT)
+
     # --- flushing --------------------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -336,7 +422,8 @@ class Writer:
         todo = self._pending + new
         deriver = self._deriver.copy()
         try:
-            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note)
+            sign = self._sign if self._signer else None
+            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note, sign)
         except ConflictError as error:
             self._failed = f"somebody else moved the ref of {self.chain.name}: {error}"
             raise

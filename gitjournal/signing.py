@@ -1,0 +1,61 @@
+"""What a journal signs, and with which key: two settings in its git config (docs/verification.md section 9).
+
+Floor 2. A clone does not take them along: whoever writes to it says anew what to sign with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from gitjournal.errors import JournalError, UsageError
+from gitjournal.keys import Agent, Ask, Signer, find
+from gitjournal.store import Store
+
+#: ``every``: each commit, and a seal when a session is closed. ``seal``: seals and their commits. ``off``: nothing.
+Mode = Literal["every", "seal", "off"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+_MODE, _KEY = "gitjournal.sign", "gitjournal.signingkey"
+
+
+class Policy(NamedTuple):
+    """``key`` is the path of a key file, or a public key that ssh-agent holds the private half of."""
+
+    mode: Mode = "off"
+    key: str = ""
+
+
+def read(store: Store) -> Policy:
+    """What is set. UsageError for a mode that there is not."""
+    key = store.setting(_KEY)
+    mode = store.setting(_MODE) or ("seal" if key else "off")
+    if mode not in MODES:
+        raise UsageError(f"{_MODE} is {mode!r}, not one of {', '.join(MODES)}", hint="Set it with: gj key --sign MODE")
+    return Policy(mode, key)
+
+
+def write(store: Store, policy: Policy) -> None:
+    """Set both. StorageError."""
+    store.set_settings({_MODE: policy.mode, _KEY: policy.key})
+
+
+def agent(environ: Mapping[str, str]) -> Agent | None:
+    """The ssh-agent of this environment."""
+    path = environ.get("SSH_AUTH_SOCK")
+    return Agent(path) if path else None
+
+
+def signer(policy: Policy, environ: Mapping[str, str], ask: Ask | None = None) -> Signer | None:
+    """The key that the policy names, ready to sign; None when nothing is signed.
+
+    ``ask`` gives the passphrase of an encrypted key. The errors of `keys.find`, with the setting named.
+    """
+    if policy.mode == "off":
+        return None
+    try:
+        return find(policy.key or None, Path.home(), ask, agent(environ))
+    except JournalError as error:
+        error.hint = f"{error.hint} To sign nothing: gj key --sign off".strip()
+        raise
