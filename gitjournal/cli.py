@@ -15,18 +15,23 @@ import click
 
 from gitjournal import __version__
 from gitjournal.cli_base import App, PipeClosed, color_option, guarded, journal_option
-from gitjournal.cli_check import replay, verify
 from gitjournal.cli_demo import demo
+from gitjournal.cli_erase import erase
 from gitjournal.cli_log import log
 from gitjournal.cli_move import export, import_
+from gitjournal.cli_proof import key, pin, prove, seal
 from gitjournal.cli_read import branches, cat, sessions, show
+from gitjournal.cli_replay import replay
+from gitjournal.cli_verify import verify
+from gitjournal.cli_witness import witness
 from gitjournal.cli_write import append, branch, flush, fork, init
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Record": (init, append, branch, fork, flush),
     "Read": (sessions, log, show, branches, replay, cat),
-    "Check": (verify,),
+    "Check": (verify, seal, prove, pin, witness, key),
     "Move": (import_, export),
+    "Erase": (erase,),
     "Try": (demo,),
 }
 
@@ -71,7 +76,7 @@ class Program(click.Group):
         if word not in self.commands and not word.startswith("-") and not ctx.resilient_parsing:
             import difflib
 
-            near = difflib.get_close_matches(word, self.commands, n=3, cutoff=0.5)
+            near = difflib.get_close_matches(word, self.commands, n=3, cutoff=0.55)
             ctx.fail(f"there is no command {word!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         return super().resolve_command(ctx, args)
 

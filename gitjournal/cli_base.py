@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar, cast
 
 import click
 
-from gitjournal.errors import JournalError, StorageError
+from gitjournal.errors import JournalError, StorageError, UsageError
 
 if TYPE_CHECKING:
     import subprocess
@@ -248,6 +248,32 @@ def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 
 
 # --- input and errors ----------------------------------------------------------------------------
+
+
+def read_file(path: str, limit: int = 16 * 1024 * 1024) -> bytes:
+    """The content of a file that the user named. UsageError when it is larger than ``limit``."""
+    with Path(path).open("rb") as file:
+        raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise UsageError(f"{path} has more than {limit} bytes")
+    return raw
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that the user named, whole or not at all; a device or pipe is written to."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="Give the name of a file in it.")
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
 
 
 def standard_input() -> BinaryIO:

@@ -24,7 +24,7 @@ from gitjournal.cli_base import (
     name_argument,
     pass_app,
 )
-from gitjournal.cli_names import find
+from gitjournal.cli_names import find, parse_seqs
 from gitjournal.errors import JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -176,14 +176,16 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     help="jsonl: our own, whole; claude-code and records: the bytes that were imported.",
 )
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to; - is standard output, the default.")
+@click.option("--only", metavar="SEQS", help="Withhold what all events but these say, like 3,17-20 (jsonl).")
 @json_option
 @journal_option
 @pass_app
-def export(app: App, name: str, kind: str, output: str, as_json: bool) -> None:
+def export(app: App, name: str, kind: str, output: str, only: str | None, as_json: bool) -> None:
     """Write a branch to a file or standard output.
 
     jsonl is one event a line in its canonical form, with side files in FILE.files; importing that gives the same
-    commits. The other formats give back the bytes that were imported.
+    commits. The other formats give back the bytes that were imported. With --only the other events are written as
+    headers: the file still verifies as one chain, and nobody can read them.
     """
     from gitjournal.formats import export as write
     from gitjournal.render import count, printable
@@ -192,18 +194,19 @@ def export(app: App, name: str, kind: str, output: str, as_json: bool) -> None:
     target = find(journal, name)
     if target.seq is not None:
         raise UsageError("an export is of a whole branch: give its name without a position")
+    shown = None if only is None else frozenset(parse_seqs(only))
     if output == "-":
         app.out.flush()
-        write(journal, target.name, kind, app.out.buffer)
+        write(journal, target.name, kind, app.out.buffer, only=shown)
         return
-    number = _to_file(journal, target.name, kind, Path(output))
+    number = _to_file(journal, target.name, kind, Path(output), shown)
     if as_json:
         app.emit({"name": str(target.name), "format": kind, "file": output, "records": number})
     else:
         app.say(printable(f"{target.name}: {count(number, 'record')} written to {output} as {kind}"))
 
 
-def _to_file(journal: Journal, name: Name, kind: str, path: Path) -> int:
+def _to_file(journal: Journal, name: Name, kind: str, path: Path, only: frozenset[int] | None) -> int:
     """Write beside the file and move it there when it is whole, so that a failure leaves the old one."""
     from gitjournal.formats import export as write
     from gitjournal.formats.jsonl import FILES_SUFFIX
@@ -214,11 +217,11 @@ def _to_file(journal: Journal, name: Name, kind: str, path: Path) -> int:
     if path.exists() and not path.is_file():
         # A device or a pipe is written to; a file moved there would take its place.
         with path.open("wb") as stream:
-            return write(journal, name, kind, cast(BinaryIO, stream), beside)
+            return write(journal, name, kind, cast(BinaryIO, stream), beside, only)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as stream:
-            number = write(journal, name, kind, cast(BinaryIO, stream), beside)
+            number = write(journal, name, kind, cast(BinaryIO, stream), beside, only)
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):

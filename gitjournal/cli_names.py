@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 _RANGE = re.compile(r"(?s)(.+)@([0-9]{0,8})\.\.([0-9]{0,8})")
 _CANDIDATES = 8
+_SEQS = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8}))?")
+#: More events in one range are a slip of the finger.
+_MOST = 1_000_000
 
 
 class Target(NamedTuple):
@@ -71,6 +74,20 @@ def find_range(journal: Journal, text: str) -> tuple[Name, int, int | None]:
         return name, first, last
     target = find(journal, text)
     return target.name, 1, target.seq
+
+
+def parse_seqs(text: str) -> list[int]:
+    """The numbers in ``17,20-25``. UsageError."""
+    seqs: list[int] = []
+    for part in text.split(","):
+        match = _SEQS.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"{text!r} is not a list of events like 17,20-25")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < first + _MOST:
+            raise UsageError(f"the range {part!r} is empty or too long")
+        seqs += range(first, last + 1)
+    return seqs
 
 
 def position(journal: Journal, text: str) -> tuple[Name, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,6 +25,7 @@ from gitjournal.cli_base import (
 )
 from gitjournal.cli_input import Batch, is_json, read_batches
 from gitjournal.cli_names import position
+from gitjournal.cli_proof import own_signer
 from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -138,8 +140,17 @@ def _session(
 
     With ``start``, its first event to be, a session that is missing is made; it is at seq 0 until then.
     """
+    # One append is not the end of a session, so there is no seal; a policy to sign every commit holds here too.
+    signer = own_signer(journal.store, "every")
+    open_it = partial(
+        journal.session,
+        durability=durability,
+        signer=signer,
+        sign="every" if signer else "off",
+        closing_seal=False,
+    )
     try:
-        return journal.session(name, durability=durability), expect
+        return open_it(name), expect
     except NotFound as error:
         if start is None:
             error.hint = f"{error.hint} With --create it is made."
@@ -147,7 +158,7 @@ def _session(
     if expect:
         raise ConflictError(f"there is no session {name!r}, and {name}@{expect} was expected", head_seq=0)
     _try(start)
-    return journal.session(name, create=True, durability=durability), None if expect is None else 1
+    return open_it(name, create=True), None if expect is None else 1
 
 
 def _try(draft: Draft) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
+from support import Gj
 
 import gitjournal
+from gitjournal import cli
 from gitjournal import store as storage
 from gitjournal.journal import Journal
 from gitjournal.store import Store
@@ -15,6 +19,17 @@ from gitjournal.store import Store
 # No test asserts a time, and this machine may be busy with something else.
 settings.register_profile("gitjournal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gitjournal")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Folders of the user's own for this run: verifications remember heads, and keys are looked for."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            patch.setenv(name, str(home))
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        yield
 
 
 @pytest.fixture
@@ -35,3 +50,27 @@ def repo(tmp_path: Path) -> Path:
 def store(repo: Path) -> Store:
     """The repository of `repo`, opened."""
     return Store(repo)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the journal of `gj` is."""
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def gj(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gj:
+    """Run ``gj`` in this process; ``ok=False`` allows any exit status."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("GITJOURNAL_DIR", str(place))
+
+    def run(*words: object, stdin: str | bytes | None = None, ok: bool = True) -> Result:
+        result = CliRunner().invoke(cli.gj, [str(word) for word in words], input=stdin, prog_name="gj")
+        assert "Traceback" not in result.output
+        if ok:
+            assert result.exit_code == 0, result.output
+        return result
+
+    return run

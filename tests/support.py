@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rfc8785
+from click.testing import Result
 
 from gitjournal import flush, pack
 from gitjournal.event import Event
 from gitjournal.objects import Derived, Deriver, FileBlob, git_id
 from gitjournal.pack import BLOB, COMMIT, TREE
+
+#: Runs ``gj`` in this process: the fixture of that name.
+Gj = Callable[..., Result]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Public sessions to import; absent outside of the project's own machines.

@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from support import CORPUS, ROOT, forked, git
+from support import CORPUS, ROOT, Gj, forked, git
 
 import gitjournal
 from gitjournal import cli, cli_demo, cli_log, cli_read, render
@@ -38,34 +38,7 @@ from gitjournal.refs import Name
 REFERENCE = ROOT / "docs" / "cli.md"
 DEMO = ROOT / "gitjournal" / "demo" / "session.jsonl"
 
-Gj = Callable[..., Result]
-
-
 # --- how the tests run gj ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Where the journal of `gj` is."""
-    return tmp_path / "journal"
-
-
-@pytest.fixture
-def gj(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gj:
-    """Run ``gj`` in this process; ``ok=False`` allows any exit status."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setenv("GITJOURNAL_DIR", str(place))
-
-    def run(*words: object, stdin: str | bytes | None = None, ok: bool = True) -> Result:
-        result = CliRunner().invoke(cli.gj, [str(word) for word in words], input=stdin, prog_name="gj")
-        assert "Traceback" not in result.output
-        if ok:
-            assert result.exit_code == 0, result.output
-        return result
-
-    return run
 
 
 def program(*words: object, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.CompletedProcess[bytes]:
@@ -146,7 +119,7 @@ def test_every_command_has_help_and_json_where_it_has_a_result() -> None:
         for command in group:
             names = {name for param in command.params for name in param.opts}
             assert command.help and command.short_help
-            assert ("--json" in names) == (command.name not in ("cat", "demo")), command.name
+            assert ("--json" in names) == (command.name not in ("cat", "demo", "prove", "pin", "witness")), command.name
             assert "--journal" in names or command.name == "demo"
 
 
@@ -542,8 +515,8 @@ def test_writing_where_another_writes_is_refused(gj: Gj, filled: Journal) -> Non
 def test_verify_says_what_is_well_and_what_it_cannot_know(gj: Gj, filled: Journal) -> None:
     shown = gj("verify").stdout
     assert shown.splitlines()[:3] == ["journal: ok, 1 event", "s: ok, 6 events", "s/b: ok, 6 events"]
-    assert "no commit is signed" in shown
-    assert gj("verify", "--all").stdout == shown
+    assert "nothing is signed" in shown
+    assert gj("verify", "--all", "--forget").stdout == shown
     reports = [json.loads(line) for line in gj("verify", "s", "--json").stdout.splitlines()]
     assert [(one["name"], one["verdict"]) for one in reports] == [("s", "ok"), ("s/b", "ok")]
     assert len(gj("verify", "s/main", "--json").stdout.splitlines()) == 1
@@ -1101,14 +1074,18 @@ def reference() -> str:
             for command in commands:
                 with click.Context(command, parent=top, info_name=command.name) as ctx:
                     parts.append(_section(command, ctx))
+                for below in command.commands.values() if isinstance(command, click.Group) else ():
+                    with click.Context(below, parent=ctx, info_name=below.name) as inner:
+                        parts.append(_section(below, inner))
     return "\n".join(parts)
 
 
 def _section(command: click.Command, ctx: click.Context) -> str:
-    usage = " ".join(["gj", str(command.name), *command.collect_usage_pieces(ctx)])
+    path = ctx.command_path
+    usage = " ".join([path, *command.collect_usage_pieces(ctx)])
     records = [record for param in command.get_params(ctx) if (record := param.get_help_record(ctx)) and record[1]]
     options = "\n".join(f"- `{names}`: {' '.join(text.split())}" for names, text in records)
-    return f"### gj {command.name}\n\n```\n{usage}\n```\n\n{_help(command)}\n\n{options}\n"
+    return f"### {path}\n\n```\n{usage}\n```\n\n{_help(command)}\n\n{options}\n"
 
 
 def _help(command: click.Command) -> str:

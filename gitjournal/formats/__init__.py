@@ -6,6 +6,7 @@ the group ``gitjournal.formats``; see `gitjournal.formats.protocol`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO
@@ -93,12 +94,22 @@ def export(
     format: str,  # noqa: A002 - the word that users type
     out: BinaryIO,
     files: str | Path | None = None,
+    only: Collection[int] | None = None,
 ) -> int:
     """Write a branch to ``out``; the number of events or records written.
+
+    With ``only`` (our own format) all other events are written as headers: the chain can be checked, what they say
+    cannot be read.
 
     Side files go to the folder ``files``, by default that of the file behind ``out``: ``<its path>.files``.
     """
     path = getattr(out, "name", None)
     if files is None and isinstance(path, str) and not path.startswith("<"):
         files = path + FILES_SUFFIX
-    return find(format).export(journal, journal.resolve(name), out, Path(files) if files is not None else None)
+    target, folder = journal.resolve(name), Path(files) if files is not None else None
+    chosen = find(format)
+    if only is None:
+        return chosen.export(journal, target, out, folder)
+    if not isinstance(chosen, Jsonl):
+        raise UsageError(f"only some events: that is for jsonl, {chosen.name} gives back whole files")
+    return chosen.export(journal, target, out, folder, only)

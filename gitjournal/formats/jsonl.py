@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ from gitjournal.formats.report import ImportReport
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
 from gitjournal.refs import Name
-from gitjournal.rules import MAX_EVENT_BYTES
+from gitjournal.rules import MAX_EVENT_BYTES, STRUCTURE
 
 #: Side file k of event n of ``x.jsonl`` is ``x.jsonl.files/n.k``.
 FILES_SUFFIX = ".files"
@@ -53,10 +53,20 @@ class Jsonl:
             report.notes.append("the journal has more of this session than the file")
         return report
 
-    def export(self, journal: Journal, name: Name, out: BinaryIO, files: Path | None) -> int:
-        """See `Format.export`. UsageError when there are side files and no folder for them."""
+    def export(
+        self, journal: Journal, name: Name, out: BinaryIO, files: Path | None, only: Collection[int] | None = None
+    ) -> int:
+        """See `Format.export`. UsageError when there are side files and no folder for them.
+
+        With ``only``, all events but these are written as headers; what the chain is made of stays whole.
+        """
+        if only is not None and files is not None and files.exists():
+            # Whoever sends the folder along would send what an earlier export has put there.
+            raise UsageError(f"{files} is there already, and may hold what is to be withheld", hint="Remove it first.")
         count = 0
-        for event in journal.events(name):
+        for whole in journal.events(name):
+            withhold = only is not None and whole.seq not in only and whole.type not in STRUCTURE
+            event = whole.withhold() if withhold and not whole.withheld else whole
             for k in range(1, len(event.files) + 1):
                 if files is None:
                     raise UsageError(f"{name} has side files, which need a folder", hint="Export to a file.")

@@ -1,6 +1,6 @@
-"""What follows from the events of a session: its state (replay) and whether they are intact (verify).
+"""What follows from the events of a session: its state.
 
-Floor 6. Both change nothing.
+Floor 6. Changes nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ import click
 from gitjournal.cli_base import (
     App,
     color_option,
-    complete_names,
-    explain,
     journal_option,
     json_option,
     name_argument,
     pass_app,
 )
 from gitjournal.cli_names import position
-from gitjournal.cli_read import by_session, when
-from gitjournal.errors import JournalError, UsageError
+from gitjournal.cli_read import when
 
 if TYPE_CHECKING:
-    from gitjournal.journal import Journal
     from gitjournal.refs import Name
     from gitjournal.state import SessionState
-    from gitjournal.verify import Report
 
 #: `gj replay` shows so many entries of the context.
 _LAST_ENTRIES = 8
@@ -131,92 +126,3 @@ def _say_last_entries(app: App, context: list[dict[str, Any]], width: int) -> No
     for entry in context[-_LAST_ENTRIES:]:
         place = f"@{entry['seq']}"
         app.say(clip(f"{place:>7} {printable(entry['role']):<10} {entry_gist(entry['parts'])}", width))
-
-
-# --- verify --------------------------------------------------------------------------------------
-
-
-@click.command(short_help="Check that nothing was changed, lost or slipped in.")
-@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_names)
-@click.option("--all", "everything", is_flag=True, help="All sessions and the journal's own log; so too without NAME.")
-@json_option
-@color_option
-@journal_option
-@pass_app
-def verify(app: App, names: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Check that nothing was changed, lost or slipped in: every event, link, tree and commit is derived anew.
-
-    A session is checked with all its branches; SESSION/BRANCH is one branch. Says also what it could not check.
-
-    Exit status: 0 intact, 1 broken, 2 usage, 3 intact as far as could be checked, 4 not there or not readable.
-    """
-    if names and everything:
-        raise UsageError("give names or --all, not both")
-    journal = app.journal()
-    statuses = {0}
-    notes: dict[str, list[str]] = {}
-    for reports in _checked(journal, names):
-        if isinstance(reports, JournalError):
-            statuses.add(explain(reports))
-            continue
-        for report in reports:
-            statuses.add(report.exit_status)
-            for note in report.unchecked:
-                notes.setdefault(note.split(":")[0], []).append(note)
-            if as_json:
-                app.emit(report.as_dict())
-            else:
-                _say_report(app, report)
-    if not as_json:
-        _say_unchecked(app, notes)
-    # Broken outweighs unreadable, which outweighs incomplete.
-    click.get_current_context().exit(next(status for status in (1, 2, 4, 3, 0) if status in statuses))
-
-
-def _checked(journal: Journal, names: tuple[str, ...]) -> Iterator[list[Report] | JournalError]:
-    """The reports of each name, or why there are none; one that cannot be read does not stop the rest."""
-    from gitjournal.refs import JOURNAL_SESSION, Name
-    from gitjournal.verify import verify as check
-    from gitjournal.verify import verify_session
-
-    for text in names or [None, *(session for session, _ in by_session(journal))]:
-        try:
-            if text is None:
-                # A clone of single branches has no log.
-                if journal.chain(Name(JOURNAL_SESSION)).exists():
-                    yield [check(journal, Name(JOURNAL_SESSION))]
-                continue
-            name = journal.resolve(text) if names else Name(text)
-            if text == name.session:
-                yield sorted(verify_session(journal, name.session), key=lambda report: report.name != text)
-            else:
-                yield [check(journal, name)]
-        except JournalError as error:
-            yield error
-
-
-def _say_report(app: App, report: Report) -> None:
-    from gitjournal.render import count, printable
-
-    paint = app.paint
-    verdict = {0: ("ok", "green"), 1: ("BROKEN", "red"), 3: ("incomplete", "yellow")}[report.exit_status]
-    facts = [count(report.head_seq, "event")]
-    facts += [count(report.side_files, "side file")] if report.side_files else []
-    facts += [f"{report.in_tail:,} not yet in git"] if report.in_tail else []
-    facts += [f"{len(report.withheld):,} withheld"] if report.withheld else []
-    app.say(f"{paint(printable(report.name), 'bold')}: {paint(verdict[0], verdict[1], 'bold')}, {', '.join(facts)}")
-    for finding in report.findings:
-        place = printable(report.name) + (f"@{finding.seq}" if finding.seq is not None else "")
-        app.say(f"  {paint(finding.code, 'red')} at {paint(place, 'bold')}: {printable(finding.text)}")
-
-
-def _say_unchecked(app: App, notes: dict[str, list[str]]) -> None:
-    """What no run can say, once: with its details when it is of one branch."""
-    from gitjournal.render import printable
-
-    if not notes:
-        return
-    app.say("not checked:")
-    for topic, texts in notes.items():
-        same = len(set(texts)) == 1
-        app.say("  " + printable(texts[0] if same else f"{topic} ({len(texts)} branches; --json has each)"))
