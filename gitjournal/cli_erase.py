@@ -19,23 +19,37 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Erase what events say, for good; the chain stays.")
-@name_argument("NAME")
-@click.argument("seqs", metavar="SEQS")
-@click.option("--reason", required=True, help="Why: it is recorded in the journal.")
+@name_argument("[NAME]", required=False)
+@click.argument("seqs", metavar="[SEQS]", required=False)
+@click.option("--reason", help="Why: it is recorded in the journal.")
+@click.option("--finish", is_flag=True, help="Only finish an erasure that was cut; without NAME and SEQS.")
 @click.option("--dry-run", is_flag=True, help="Say what would be erased, change nothing.")
 @json_option
 @journal_option
 @pass_app
-def erase(app: App, name: str, seqs: str, reason: str, dry_run: bool, as_json: bool) -> None:
+def erase(
+    app: App, name: str | None, seqs: str | None, reason: str | None, finish: bool, dry_run: bool, as_json: bool
+) -> None:
     """Erase the payloads of events for good, on every branch that has them. SEQS is like 17,20-25.
 
     The events stay as headers, so the chain, seals and proofs still verify; a session.erasure says what was done and
     why. Commits change from the first erased event on. Old objects are removed from this repository; copies elsewhere
-    must be told: the command for each known remote is printed.
+    must be told: the command for each known remote is printed. Nobody may write to the journal meanwhile.
     """
     from gitjournal import erase as room
 
     journal = app.journal()
+    if not dry_run and (finish or room.is_unfinished(journal)):
+        cut = room.finish(journal, own_signer(journal.store))
+        app.note("finished an erasure that was cut" if cut else "no erasure was cut")
+        if cut:
+            _say(app, cut.plan, cut, as_json)
+    if finish:
+        if name or seqs or dry_run:
+            raise UsageError("--finish goes without NAME, SEQS and --dry-run")
+        return
+    if name is None or seqs is None or reason is None:
+        raise UsageError("an erasure needs NAME, SEQS and --reason")
     target = find(journal, name)
     if target.seq is not None:
         raise UsageError("give the events as SEQS, and the name without a position")
@@ -78,8 +92,10 @@ def _say_rest(app: App, done: Erased) -> None:
         left = count(len(done.left), "old object")
         app.note(f"{left} could not be removed: in a pack that somebody keeps, an alternate, or under another ref")
     for remote in done.remotes:
-        app.say(f"{printable(remote.name)} ({printable(remote.url)}) may still hold the old objects. Update it with:")
-        app.say(f"  {printable(remote.command)}")
+        app.say(f"{printable(remote.name)} ({printable(remote.url)}) may still hold the old objects.")
+        if remote.command:
+            app.say("Update it with this; a journal there refuses it until its receive.denyNonFastForwards is false:")
+            app.say(f"  {printable(remote.command)}")
 
 
 def _as_dict(planned: Plan, done: Erased | None) -> dict[str, object]:

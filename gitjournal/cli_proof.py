@@ -45,7 +45,7 @@ def key(app: App, key: str | None, new: bool, mode: str | None, as_json: bool) -
     from gitjournal import signing
 
     store = app.journal().store
-    before = signing.Policy("off") if mode == "off" else signing.read(store)
+    before = signing.Policy("off", signing.key(store)) if mode else signing.read(store)
     if key is None and not new and mode is None:
         _say_policy(app, before, as_json)
         return
@@ -72,10 +72,10 @@ def _wanted(before: Policy, key: str | None, new: bool, mode: Any) -> Policy:
         keys.generate(path.absolute(), "gitjournal")
         return signing.Policy(mode or "seal", str(path.absolute()))
     if key is None:
-        return before._replace(mode=mode)
+        return before._replace(mode=mode, key=before.key or ("" if mode == "off" else "auto"))
     if key != "auto" and not key.startswith(("ssh-", "ecdsa-", "key::")):
         key = str(Path(key).expanduser().absolute())
-    return signing.Policy(mode or (before.mode if before.mode != "off" else "seal"), "" if key == "auto" else key)
+    return signing.Policy(mode or (before.mode if before.mode != "off" else "seal"), key)
 
 
 def _own_key() -> Path:
@@ -107,7 +107,8 @@ def _say_policy(app: App, policy: Policy, as_json: bool, signer: Signer | None =
     elif policy.mode == "off":
         app.say("nothing is signed; gj key KEY sets a key")
     else:
-        app.say(f"signs {_WHAT[policy.mode]} with {printable(policy.key) or 'the key that ssh would take'}")
+        key = "the key that ssh would take" if policy.key == "auto" else printable(policy.key)
+        app.say(f"signs {_WHAT[policy.mode]} with {key}")
 
 
 def own_signer(store: Store, mode: str | None = None) -> Signer | None:

@@ -145,6 +145,8 @@ def _journal(app: App, names: tuple[str, ...], options: Options) -> Iterator[lis
 
     signers = _signers(options)
     journal = app.journal()
+    if (journal.path / "gitjournal" / "erase.json").exists():
+        app.note("an erasure was begun and is not finished: gj erase --finish")
     memory = _memory(journal)
     if options.forget:
         memory.forget()
@@ -298,7 +300,7 @@ def _say_report(app: App, report: Report) -> None:
 
     paint = app.paint
     verdict = {0: ("ok", "green"), 1: ("BROKEN", "red"), 3: ("incomplete", "yellow")}[report.exit_status]
-    facts = [count(report.head_seq, "event")]
+    facts = [_proven(report.proven)] if report.proven else [count(report.head_seq, "event")]
     facts += [count(report.side_files, "side file")] if report.side_files else []
     facts += [f"{report.in_tail:,} not yet in git"] if report.in_tail else []
     facts += [f"{len(report.withheld):,} withheld"] if report.withheld else []
@@ -309,6 +311,17 @@ def _say_report(app: App, report: Report) -> None:
     for finding in report.findings:
         place = printable(report.name) + (f"@{finding.seq}" if finding.seq is not None else "")
         app.say(f"  {paint(finding.code, 'red')} at {paint(place, 'bold')}: {printable(finding.text)}")
+
+
+def _proven(proven: dict[str, Any]) -> str:
+    from gitjournal.render import printable
+
+    under = f"the seal on {proven['size']:,} events of {proven['branch']}"
+    if "event" not in proven:
+        return f"the seal on {proven['first_size']:,} events is the beginning of {under}"
+    event = proven["event"]
+    what = f"event {event['seq']} of {event['session']} ({event['type']} by {event['actor']}, {event['hash'][:12]})"
+    return printable(f"{what} is under {under}")
 
 
 def _signed(report: Report) -> str:

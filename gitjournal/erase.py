@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from gitjournal import canonical, objects, refs, rules, sshsig
-from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, disk_errors
+from gitjournal import canonical, objects, refs, rules, signing, sshsig
+from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, VerificationError, disk_errors
 from gitjournal.event import Event
 from gitjournal.flush import Packing, Pending
+from gitjournal.lease import Lease
 from gitjournal.pack import sync_folder
 from gitjournal.verify import Pages, verify
 from gitjournal.writer import Draft, Writer
@@ -37,23 +39,28 @@ _STRUCTURE = {*rules.STRUCTURE, ERASURE}
 #: Events in one pack of the rewriting.
 _BATCH = 4096
 _GIT_SECONDS = 24 * 3600
+_ID = re.compile("[0-9a-f]{40}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 
 
 class Plan(NamedTuple):
     """What an erasure would change."""
 
     name: Name
+    seqs: list[int]
     reason: str
     #: seqs to erase, by branch: each branch that shares an event loses its payload too.
     branches: Mapping[Name, list[int]]
-    #: Those that are withheld already.
+    #: Those that no branch has the payload of any more.
     done: list[int]
     #: Those without a salt: whoever can guess the payload can confirm it from the hash that stays.
     guessable: list[int]
-    #: Git ids (hex) of the objects that hold the payloads.
+    #: Git ids (hex) of the objects that hold the payloads: of the events, and of their side files.
     blobs: list[str]
-    #: Where the refs are now, hex by ref.
+    files: list[str]
+    #: Where the refs are now, hex by ref: the branches, and what is known of them at remotes.
     heads: Mapping[str, str]
+    tracking: Mapping[str, str]
 
 
 class Remote(NamedTuple):
@@ -79,6 +86,33 @@ class Erased(NamedTuple):
 def plan(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str) -> Plan:
     """What erasing events ``seqs`` of a branch would change. NotFound, UsageError for events that must stay whole."""
     target = journal.resolve(name)
+    if target.session == refs.JOURNAL_SESSION:
+        raise UsageError("the journal's own log says what the journal is: nothing is erased in it")
+    events = _wanted(journal, target, seqs)
+    if not events or not reason.strip():
+        raise UsageError("an erasure has events and a reason")
+    whole = {one: _shared(journal.chain(one), events) for one in [target, *journal.sessions()]}
+    branches = {one: sorted(found) for one, found in whole.items() if found}
+    full = {seq: event for found in whole.values() for seq, event in found.items()}
+    blobs, files = set[str](), set[str]()
+    for one in branches:
+        blobs.update(objects.git_id(b"blob", event.raw).hex() for event in whole[one].values())
+        files.update(_side_files(journal.chain(one), branches[one]))
+    return Plan(
+        name=target,
+        seqs=sorted(events),
+        reason=reason,
+        branches=branches,
+        done=sorted(events.keys() - full.keys()),
+        guessable=sorted(seq for seq, event in full.items() if "salt" not in event.members),
+        blobs=sorted(blobs),
+        files=sorted(files - blobs),
+        heads={ref: oid.hex() for one in branches if (oid := journal.store.read_ref(ref := journal.chain(one).ref))},
+        tracking=_tracking(journal, branches),
+    )
+
+
+def _wanted(journal: Journal, target: Name, seqs: Sequence[int]) -> dict[int, Event]:
     chain = journal.chain(target)
     head = journal.head(target).seq
     events: dict[int, Event] = {}
@@ -88,31 +122,13 @@ def plan(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str) -
         events[seq] = chain.event(seq)
         if events[seq].type in _STRUCTURE:
             raise UsageError(f"event {seq} is a {events[seq].type}: the chain cannot be read without its payload")
-    if not events or not reason.strip():
-        raise UsageError("an erasure has events and a reason")
-    full = {seq: event for seq, event in events.items() if not event.withheld}
-    shared = {one: _shared(journal.chain(one), full) for one in [*journal.sessions()] if one != target}
-    branches = {target: sorted(full), **{one: found for one, found in shared.items() if found}}
-    return Plan(
-        target,
-        reason,
-        branches if full else {},
-        sorted(events.keys() - full.keys()),
-        [seq for seq, event in full.items() if "salt" not in event.members],
-        _blobs(chain, full) if full else [],
-        _heads(journal, branches),
-    )
+    return events
 
 
-def _heads(journal: Journal, names: Iterable[Name]) -> dict[str, str]:
-    named = {ref: journal.store.read_ref(ref) for ref in (journal.chain(name).ref for name in names)}
-    return {ref: oid.hex() for ref, oid in named.items() if oid}
-
-
-def _shared(chain: Chain, events: Mapping[int, Event]) -> list[int]:
-    """The seqs at which a branch has these very events, with their payloads."""
+def _shared(chain: Chain, events: Mapping[int, Event]) -> dict[int, Event]:
+    """Those of the events that a branch has with their payloads, whether the branch that was named still has them."""
     head = chain.head()
-    found = []
+    found: dict[int, Event] = {}
     for seq, event in sorted(events.items()):
         if head is None or seq > head.seq:
             break
@@ -121,52 +137,76 @@ def _shared(chain: Chain, events: Mapping[int, Event]) -> list[int]:
         if there.hash != event.hash:
             break
         if not there.withheld:
-            found.append(seq)
+            found[seq] = there
     return found
 
 
-def _blobs(chain: Chain, events: Mapping[int, Event]) -> list[str]:
-    """Ids of the blobs of events and their side files, as far as they are in git."""
-    found: list[str] = []
+def _side_files(chain: Chain, seqs: list[int]) -> list[str]:
+    """Ids of the side files of events; those have their place in git only."""
     oid = chain.store.read_ref(chain.ref)
     if oid is None:
-        return [objects.git_id(b"blob", event.raw).hex() for event in events.values()]
+        return []
     commit = chain.read_commit(oid)
     pages = Pages(chain.store, commit.tree)
-    for seq, event in events.items():
-        found.append(objects.git_id(b"blob", event.raw).hex())
-        if seq <= commit.seq:
-            found += [one.hex() for one in pages.page(seq // objects.LEAF_SPAN * objects.LEAF_SPAN)[seq][1]]
-    return found
+    return [one.hex() for seq in seqs if seq <= commit.seq for one in pages.page(_first(seq))[seq][1]]
+
+
+def _first(seq: int) -> int:
+    return seq // objects.LEAF_SPAN * objects.LEAF_SPAN
+
+
+def _tracking(journal: Journal, names: Iterable[Name]) -> dict[str, str]:
+    """The refs under which git remembers what remotes have of these branches: they lead to the payloads as well."""
+    paths = {name.path for name in names}
+    listed = _git(journal, "for-each-ref", "--format=%(refname) %(objectname)", "refs/remotes").splitlines()
+    found = dict(line.split(" ") for line in listed)
+    return {ref: oid for ref, oid in found.items() if "/".join(ref.split("/")[-2:]) in paths}
 
 
 def erase(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str, signer: Signer | None = None) -> Erased:
     """Erase the payloads of events ``seqs``, on every branch that has them; first finish an erasure that was cut.
 
-    ``signer`` signs those commits again that were signed. Raises what `plan` does, LeaseHeld when one of the branches
-    is being written, and VerificationError when a branch is not intact: then nothing is changed.
+    ``signer`` signs those commits again that it had signed. Raises what `plan` does, LeaseHeld when somebody writes to
+    the journal, and FormatError when one of the branches is not intact: then nothing is changed.
     """
     journal.store.check_writable()
-    cut = finish(journal, signer)
-    planned = plan(journal, name, seqs, reason)
-    if not planned.branches:
-        return cut or Erased(planned, 0, 0, [], [])
-    for one in planned.branches:
-        report = verify(journal, one)
-        if not report.ok:
-            worst = report.findings[0]
-            raise FormatError(worst.code, f"{one} is not intact, nothing was erased: {worst.text}", seq=worst.seq)
-    return _carry_out(journal, planned, signer)
+    # Meanwhile no branch begins: it could take an event along that is about to go.
+    with journal.creation_lock():
+        cut = _finish(journal, signer)
+        planned = plan(journal, name, seqs, reason)
+        if not planned.branches:
+            return cut or Erased(planned, 0, 0, [], [])
+        return _carry_out(journal, planned, signer)
 
 
 def finish(journal: Journal, signer: Signer | None = None) -> Erased | None:
-    """Finish an erasure that was cut; None when there is none."""
-    intent = _intent(journal)
+    """Finish an erasure that was cut; None when there is none. Raises what `erase` does."""
+    if not is_unfinished(journal):
+        return None
+    journal.store.check_writable()
+    with journal.creation_lock():
+        return _finish(journal, signer)
+
+
+def is_unfinished(journal: Journal) -> bool:
+    """Whether an erasure was begun and not finished."""
+    return _intent(journal).exists()
+
+
+def _finish(journal: Journal, signer: Signer | None) -> Erased | None:
     try:
-        raw = intent.read_bytes()
+        raw = _intent(journal).read_bytes()
     except FileNotFoundError:
         return None
-    return _carry_out(journal, _loaded(raw), signer)
+    # Whoever can write to the folder can have put it there: it says what was asked for, and all else is found anew.
+    before = _loaded(raw)
+    try:
+        now = plan(journal, before.name, before.seqs, before.reason)
+    except (NotFound, UsageError) as error:
+        raise _bad_intent(str(error)) from None
+    blobs, files = sorted({*before.blobs, *now.blobs}), sorted({*before.files, *now.files})
+    heads, tracking = {**now.heads, **before.heads}, {**now.tracking, **before.tracking}
+    return _carry_out(journal, now._replace(blobs=blobs, files=files, heads=heads, tracking=tracking), signer)
 
 
 def _intent(journal: Journal) -> Path:
@@ -175,8 +215,16 @@ def _intent(journal: Journal) -> Path:
 
 def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased:
     signed = _Signatures(signer)
-    with ExitStack() as open_writers:
-        writers = {name: open_writers.enter_context(Writer(journal.chain(name))) for name in planned.branches}
+    every = signing.read(journal.store).mode == "every"
+    with ExitStack() as held:
+        # All branches: a writer elsewhere may find that an object is there, and not write it, just before it goes.
+        for name in {*journal.sessions()} - planned.branches.keys():
+            held.callback(Lease.acquire(journal.chain(name).lease_path, str(name)).release)
+        writers = {
+            name: held.enter_context(Writer(journal.chain(name), signer=signer, sign_every=every))
+            for name in planned.branches
+        }
+        _check_intact(journal, planned)
         _write(_intent(journal), _saved(planned))
         for name, writer in writers.items():
             # Also what is only in the tail goes to git first: there is one way to take a payload away.
@@ -185,49 +233,57 @@ def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased
         for name in writers:
             _rewrite(journal.chain(name), set(planned.branches[name]), signed)
             journal.store.drop_keeps(_note(journal.chain(name)))
-    for name in planned.branches:
-        # A write that was cut and set aside may hold what is to go.
-        with disk_errors("remove a cut write that was set aside"):
-            journal.chain(name).tail_path.with_suffix(".torn").unlink(missing_ok=True)
-    _remove_old(journal)
+            # A write that was cut and set aside may hold what is to go.
+            with disk_errors("remove a cut write that was set aside"):
+                journal.chain(name).tail_path.with_suffix(".torn").unlink(missing_ok=True)
+        for ref, oid in planned.tracking.items():
+            if journal.store.read_ref(ref) == bytes.fromhex(oid):
+                journal.store.cas_ref(ref, bytes.fromhex(oid), None)
+        _remove_old(journal)
     journal.store.refresh()
-    left = _left(journal, planned.blobs)
-    known = remotes(journal, planned)
+    left = _left(journal, planned)
     with disk_errors("remove the intent of the erasure"):
         _intent(journal).unlink(missing_ok=True)
-    return Erased(planned, signed.resigned, signed.dropped, left, known)
+    return Erased(planned, signed.resigned, signed.dropped, left, remotes(journal, planned))
+
+
+def _check_intact(journal: Journal, planned: Plan) -> None:
+    """FormatError unless all branches that would be written anew are what they say: new commits vouch for them."""
+    for name in planned.branches:
+        report = verify(journal, name)
+        if not report.ok:
+            worst = report.findings[0]
+            raise FormatError(worst.code, f"{name} is not intact, nothing was erased: {worst.text}", seq=worst.seq)
 
 
 # --- the intent ----------------------------------------------------------------------------------
 
 
 def _saved(planned: Plan) -> bytes:
-    members = planned._asdict() | {
-        "name": planned.name.path,
-        "branches": {name.path: seqs for name, seqs in planned.branches.items()},
-        "heads": dict(planned.heads),
-    }
-    return canonical.dumps(members)
+    asked = {"name": planned.name.path, "seqs": planned.seqs, "reason": planned.reason}
+    known = {"blobs": planned.blobs, "files": planned.files, "heads": planned.heads, "tracking": planned.tracking}
+    return canonical.dumps({**asked, **{name: dict(v) if isinstance(v, Mapping) else v for name, v in known.items()}})
 
 
 def _loaded(raw: bytes) -> Plan:
-    """The plan of an erasure that was cut. StorageError when the file is damaged."""
+    """What was asked for, and what was known of it. StorageError when the file is damaged."""
     try:
-        members: dict[str, Any] = canonical.loads(raw)
-        branches = {_name(path): seqs for path, seqs in members["branches"].items()}
-        return Plan(**{**members, "name": _name(members["name"]), "branches": branches})
+        found: dict[str, Any] = canonical.loads(raw)
+        name = refs.parse_ref(refs.OWN_PREFIX + found["name"])
+        good = all(type(seq) is int for seq in found["seqs"]) and type(found["reason"]) is str
+        ids = [*found["blobs"], *found["files"], *found["heads"].values(), *found["tracking"].values()]
+        if name is None or not good or not all(map(_ID.fullmatch, ids)):
+            raise _bad_intent("a member is not what it should be")
+        return Plan(**{**found, "name": name, "branches": {}, "done": [], "guessable": []})
     except (FormatError, TypeError, KeyError, AttributeError):
-        raise StorageError(
-            "the file erase.json of an erasure that was cut is damaged",
-            hint="Remove gitjournal/erase.json in the journal and erase again.",
-        ) from None
+        raise _bad_intent("it cannot be read") from None
 
 
-def _name(path: str) -> Name:
-    name = refs.parse_ref(refs.OWN_PREFIX + path)
-    if name is None:
-        raise KeyError(path)
-    return name
+def _bad_intent(why: str) -> StorageError:
+    return StorageError(
+        f"the file erase.json of an erasure that was cut is damaged, or not ours: {why}",
+        hint="Remove gitjournal/erase.json in the journal, look at gj verify, and erase again.",
+    )
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -272,7 +328,8 @@ class _Signatures:
     def sign(self, before: str, oid: bytes, commit: bytes) -> str | None:
         """The new signature of a commit that had ``before``; its unsigned form is given, with its id.
 
-        None without the key that made the old one: nobody signs in another's name.
+        None without the key that made the old one: nobody signs in another's name. That the old one was right is
+        known: `verify` has looked at all of them.
         """
         if self._signer is None or sshsig.parse(before).key != self._signer.public:
             self._unsigned.add(oid)
@@ -294,7 +351,9 @@ def _rewrite(chain: Chain, seqs: set[int], signed: _Signatures) -> None:
     deriver = chain.deriver_at(ids[first - 2] if first > 1 else None)
     made = Packing()
     for seq in range(first, len(ids) + 1):
-        blob, files = pages.page(seq // objects.LEAF_SPAN * objects.LEAF_SPAN)[seq]
+        if seq == first or seq % objects.LEAF_SPAN == 0:
+            page = pages.page(_first(seq))
+        blob, files = page[seq]
         event = Event.parse(store.read(blob, b"blob"))
         if seq in seqs and not event.withheld:
             event, files = event.withhold(), ()
@@ -344,34 +403,54 @@ def _no_folding(journal: Journal) -> Iterator[None]:
         yield
 
 
-def _left(journal: Journal, oids: list[str]) -> list[str]:
-    """Those objects that are still there, though no event has them any more.
+def _left(journal: Journal, planned: Plan) -> list[str]:
+    """Those objects that are still there, though no event needs them any more.
 
     They can be in a pack that somebody keeps, in an alternate, or in the history of a ref that is no branch.
     """
-    there = {oid for oid in oids if journal.store.has(bytes.fromhex(oid))}
-    if not there:
-        return []
-    branches = [journal.chain(name).ref for name in journal.sessions()]
-    used = _git(journal, "rev-list", "--objects", *branches)
-    return sorted(there.difference(line[:40] for line in used.splitlines()))
+    left = [oid for oid in planned.blobs if _is_there(journal, oid)]
+    files = [oid for oid in planned.files if _is_there(journal, oid)]
+    if files:
+        branches = [journal.chain(name).ref for name in journal.sessions()]
+        used = {line[:40] for line in _git(journal, "rev-list", "--objects", *branches).splitlines()}
+        left += [oid for oid in files if oid not in used]
+    return left
+
+
+def _is_there(journal: Journal, oid: str) -> bool:
+    try:
+        journal.store.read(bytes.fromhex(oid), b"blob")
+    except VerificationError as error:
+        return error.code != "missing-object"
+    return True
 
 
 def remotes(journal: Journal, planned: Plan) -> list[Remote]:
     """The repositories that git knows from here, with the command that takes the old objects out of their branches."""
-    done = _git(journal, "config", "--get-regexp", r"^remote\..*\.url$", check=False)
+    done = _git(journal, "config", "-z", "--get-regexp", r"^remote\..*\.(push)?url$", check=False)
     found = []
-    for line in done.splitlines():
-        key, _, url = line.partition(" ")
-        name = key.removeprefix("remote.").removesuffix(".url")
-        leases = [f"--force-with-lease={ref}:{oid}" for ref, oid in sorted(planned.heads.items())]
-        command = ["git", "-C", str(journal.path), "push", *leases, name, *sorted(planned.heads)]
-        found.append(Remote(name, _without_secrets(url), shlex.join(command)))
+    for line in filter(None, done.split("\0")):
+        key, _, url = line.partition("\n")
+        name = key.removeprefix("remote.").rpartition(".")[0]
+        # A name that a shell or git could take for something else is shown, and put into no command.
+        plain = _PLAIN_NAME.fullmatch(name) and not rules.CONTROL.search(url)
+        found.append(Remote(name, _without_secrets(url), _push(journal, planned, name) if plain else ""))
     return found
 
 
+def _push(journal: Journal, planned: Plan, remote: str) -> str:
+    leases = []
+    for ref, oid in sorted(planned.heads.items()):
+        known = planned.tracking.get(f"refs/remotes/{remote}/{ref.removeprefix(refs.OWN_PREFIX)}", oid)
+        leases.append(f"--force-with-lease={ref}:{known}")
+    return shlex.join(["git", "-C", str(journal.path), "push", *leases, "--", remote, *sorted(planned.heads)])
+
+
 def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a url that cannot be read"
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.netloc else url
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gitjournal import refs, signing, store
+from gitjournal import refs, signing, sshsig, store
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
@@ -125,8 +125,8 @@ class Session:
     def __init__(self, writer: Writer, *, seals: bool = False) -> None:
         self._writer = writer
         self._seals = seals
-        # Whether something was written here that no seal covers.
-        self._unsealed = False
+        # seq of the newest event when it was opened or sealed: what is beyond is not covered.
+        self._sealed_to = writer.head.seq if writer.head else 0
         self.name = writer.chain.name
 
     @property
@@ -162,9 +162,7 @@ class Session:
         ``expected_seq`` is the seq that the newest event must have now: ConflictError when it has another.
         Raises FormatError or UsageError for an event that the format does not allow: nothing is written then.
         """
-        done = self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
-        self._unsealed = True
-        return done
+        return self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
 
     def append_many(
         self,
@@ -177,9 +175,7 @@ class Session:
         Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
         """
         drafts = (_allowed(Draft(*item)) for item in items)
-        done = self._writer.append_many(drafts, expected_seq=expected_seq)
-        self._unsealed = True
-        return done
+        return self._writer.append_many(drafts, expected_seq=expected_seq)
 
     def seal(self) -> Appended:
         """Append a ``session.seal`` on all events so far: a statement that others can check without the journal.
@@ -187,7 +183,7 @@ class Session:
         Signed if the session was opened with a signer. It is in git when this returns.
         """
         done = self._writer.seal()
-        self._unsealed = False
+        self._sealed_to = max(self._sealed_to, done.seq)
         return done
 
     def flush(self) -> None:
@@ -199,8 +195,10 @@ class Session:
 
         When the seal cannot be made the events are stored all the same; the error is raised then.
         """
+        # Once: a second close after one that failed has nothing left to say.
+        seals, self._seals = self._seals, False
         try:
-            if self._seals and self._unsealed:
+            if seals and self._writer.head and self._writer.head.seq > self._sealed_to:
                 self.seal()
         finally:
             self._writer.close()
@@ -244,7 +242,8 @@ class Journal:
     def _format(self) -> Any:
         """What the journal's log says; None when there is no log, or none that can be read."""
         try:
-            return self.chain(Name(JOURNAL_SESSION)).event(1).data.get("format", 0)
+            event = self.chain(Name(JOURNAL_SESSION)).event(1)
+            return None if event.withheld else event.data.get("format", 0)
         except (NotFound, FormatError, VerificationError, StorageError):
             return None
 
@@ -382,10 +381,11 @@ class Journal:
         """What is signed, and by whom: as the caller or else the journal says."""
         if signer is not None:
             return sign or "seal", signer
-        policy = signing.read(self.store) if live and sign is None else signing.Policy(sign or "off")
-        if policy.mode == "off":
+        if sign == "off" or not live:
             return "off", None
-        return policy.mode, signing.signer(policy._replace(key=signing.read(self.store).key), os.environ)
+        policy = signing.read(self.store)
+        mode = sign or policy.mode
+        return mode, signing.signer(policy._replace(mode=mode), os.environ)
 
     def _create(
         self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft | None, *, seals: bool
@@ -409,13 +409,19 @@ class Journal:
         """Hold the journal's creation lock, so that of two ids that differ only in case one loses."""
         refs.check_id(name.session)
         refs.check_id(name.branch, "branch name")
+        with self.creation_lock():
+            self._refuse_case_twin(name)
+            yield
+
+    @contextmanager
+    def creation_lock(self) -> Iterator[None]:
+        """Meanwhile no branch begins, in whatever process."""
         lock = self.path / "gitjournal" / "create.lock"
         with disk_errors(f"lock {lock}"):
             lock.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            self._refuse_case_twin(name)
             yield
         finally:
             # A child forked meanwhile has the descriptor too, and would go on holding the lock.
@@ -461,7 +467,9 @@ class Journal:
             )
         with self._creating(child):
             draft = Draft(kind, {**data, "from": origin})
-            start_branch(chain, at, self.chain(child), draft, epoch)
+            mode, signer = self._signing(None, None, live=epoch is None)
+            sign = (lambda _, commit: signer.sign(commit, sshsig.GIT)) if signer and mode == "every" else None
+            start_branch(chain, at, self.chain(child), draft, epoch, sign)
         return child
 
     def graft(self, name: Name, items: Iterable[tuple[Event, Sequence[FileBlob]]]) -> int:
@@ -482,7 +490,8 @@ class Journal:
         """Move the tail of a branch to git. LeaseHeld when another process is writing to it."""
         chain = self.chain(self.resolve(name))
         if chain.tail_path.exists():
-            Writer(chain).close()
+            mode, signer = self._signing(None, None, live=True)
+            Writer(chain, signer=signer, sign_every=mode == "every").close()
 
 
 def _spellings(folder: Path, name: str, suffix: str) -> set[str]:

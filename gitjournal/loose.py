@@ -10,14 +10,16 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from gitjournal.packread import MAX_OBJECT
+from gitjournal.packread import MAX_OBJECT, NotRegular, TooLarge, open_regular, read_regular
 
 _HEAD = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,10})\x00")
 _HEAD_BYTES = 32
+_PIECE = 64 * 1024
 #: How many steps from one repository to another git goes.
 _MOST_STEPS = 5
 
@@ -26,37 +28,50 @@ class BadLoose(Exception):
     """The file is not a loose object; `store` turns it into a VerificationError."""
 
 
-def read(folder: Path, oid: bytes) -> tuple[bytes, bytes] | None:
-    """(kind, content) of an object in an ``objects`` folder, None when it is not there. Raises BadLoose, OSError."""
+def read(folder: Path, oid: bytes, most: int = MAX_OBJECT) -> tuple[bytes, bytes] | None:
+    """(kind, content) of an object in an ``objects`` folder, None when it is not there.
+
+    Raises BadLoose, OSError, and TooLarge before it reads an object of more than ``most`` bytes.
+    """
     name = oid.hex()
     path = folder / name[:2] / name[2:]
     try:
-        raw = path.read_bytes()
+        fd = open_regular(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+    except NotRegular:
+        raise BadLoose(f"{path} is not a regular file") from None
     try:
-        return _parse(raw)
+        with os.fdopen(fd, "rb", buffering=0) as file:
+            return _parse(file, most)
     except (BadLoose, IsalError) as error:  # type: ignore[misc]  # its stub does not say that it is an exception
         raise BadLoose(f"{path} is not a loose object: {error}") from None
 
 
-def _parse(raw: bytes) -> tuple[bytes, bytes]:
+def _parse(file: BinaryIO, most: int) -> tuple[bytes, bytes]:
+    # In pieces: a file may be larger than the object, or than memory.
     inflater = isal_zlib.decompressobj()
-    start = inflater.decompress(raw, _HEAD_BYTES)
-    head = _HEAD.match(start)
-    if head is None or int(head[2]) > MAX_OBJECT:
+    content = inflater.decompress(file.read(_PIECE), _HEAD_BYTES)
+    head = _HEAD.match(content)
+    if head is None:
         raise BadLoose("its header is none")
+    if int(head[2]) > most:
+        raise TooLarge(head[1], int(head[2]))
     size = head.end() + int(head[2])
-    content = start
+    parts, wanted = [content], size - len(content)
     # One byte more than there should be: it shows a longer content, and lets the stream come to its end.
-    while len(content) <= size and not inflater.eof:
-        more = inflater.decompress(inflater.unconsumed_tail, size + 1 - len(content))
+    while wanted >= 0 and not inflater.eof:
+        more = inflater.decompress(inflater.unconsumed_tail, wanted + 1)
         if not more and not inflater.eof:
-            raise BadLoose("it is cut")
-        content += more
-    if len(content) != size or inflater.unused_data:
+            piece = file.read(_PIECE)
+            if not piece:
+                raise BadLoose("it is cut")
+            more = inflater.decompress(inflater.unconsumed_tail + piece, wanted + 1)
+        parts.append(more)
+        wanted -= len(more)
+    if wanted or inflater.unused_data or file.read(1):
         raise BadLoose("it has another size than it says")
-    return head[1], content[head.end() :]
+    return head[1], b"".join(parts)[head.end() :]
 
 
 def alternates(folder: Path) -> list[Path]:
@@ -72,7 +87,7 @@ def alternates(folder: Path) -> list[Path]:
 
 def _named_by(folder: Path) -> Iterator[Path]:
     try:
-        lines = (folder / "info" / "alternates").read_bytes().split(b"\n")
+        lines = read_regular(folder / "info" / "alternates").split(b"\n")
     except OSError:
         return
     for line in lines:

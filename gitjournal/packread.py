@@ -6,8 +6,10 @@ deleted meanwhile stays readable. Nothing here trusts an index: `store.Store.rea
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -51,6 +53,12 @@ _FANOUT = 8
 _IDS = _FANOUT + 1024
 #: An object that claims to be larger is not read (a decompression bomb).
 MAX_OBJECT = MAX_FILE_BYTES
+# What a delta builds on, and a delta itself, may be larger than what is made: as much as the verifiers let git take.
+_MOST_BASE = 256 * 1024 * 1024
+# All deltas upon each other, in sizes of what is made: git's own 50, the worst that it would keep, have 13.
+_MOST_HELD = 16
+#: A larger file of refs or events is not read.
+MAX_TEXT = 256 * 1024 * 1024
 
 _T = TypeVar("_T")
 _KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
@@ -71,16 +79,59 @@ class BadPack(Exception):
     """The pack or its index is not what the format says; `store` turns it into a VerificationError."""
 
 
+class TooLarge(BadPack):
+    """The object says that it is larger than wanted, and was not read. A delta that is too large has no kind."""
+
+    def __init__(self, kind: bytes, size: int) -> None:
+        super().__init__(f"it claims {size} bytes")
+        self.kind = kind
+
+
+class NotRegular(OSError):
+    """The file is a pipe, a device, a socket, or a link where none is followed."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(errno.EINVAL, "not a regular file", os.fspath(path))
+
+
+def open_regular(path: str | Path, flags: int = 0) -> int:
+    """A file descriptor to read from. NotRegular, and never waits for the other end of a pipe; OSError.
+
+    With ``os.O_NOFOLLOW`` in ``flags`` a symbolic link is not regular.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    except OSError as error:
+        if error.errno == errno.ENXIO or (error.errno == errno.ELOOP and flags & os.O_NOFOLLOW):
+            raise NotRegular(path) from None
+        raise
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise NotRegular(path)
+
+
+def read_regular(path: str | Path, flags: int = 0) -> bytes:
+    """All of a regular file. OSError; also when it is larger than `MAX_TEXT`, as a sparse one is at no cost."""
+    with os.fdopen(open_regular(path, flags), "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_TEXT:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
+        return file.read()
+
+
 class Pack:
     """One pack and its index, open for reading. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
         """Open ``path`` (the ``.pack``). OSError when it is gone, BadPack when it is no version 2 pack."""
         self.path = path
-        self._file = path.open("rb", buffering=0)
+        self._file = os.fdopen(open_regular(path), "rb", buffering=0)
         self._fd = self._file.fileno()
         self.size = os.fstat(self._fd).st_size
-        with path.with_suffix(".idx").open("rb") as file:
+        with os.fdopen(open_regular(path.with_suffix(".idx")), "rb") as file:
             if os.fstat(file.fileno()).st_size < _IDS + 40:
                 raise BadPack(f"{path.name}: index is cut")
             self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -175,49 +226,56 @@ class Pack:
         """The SHA-1 that the pack ends with."""
         return os.pread(self._fd, TRAILER_BYTES, self.size - TRAILER_BYTES)
 
-    def read_at(self, offset: int) -> tuple[bytes, bytes]:
-        """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack."""
+    def read_at(self, offset: int, most: int = MAX_OBJECT) -> tuple[bytes, bytes]:
+        """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack, TooLarge."""
         try:
-            kind, base, content, _ = self._entry(offset)
+            kind, base, content, _ = self._entry(offset, most)
             if kind:
                 return kind, content
-            found = self._small.get(base)
-            if found is not None:
-                return found[0], apply_delta(found[1], content)
-            return self._through_deltas(offset, base, content)
+            found = self._small.get(base) or self._base(offset, base, max(most, _MOST_BASE), _MOST_HELD * most)
+            return found[0], apply_delta(found[1], content, most, found[0])
         except IndexError:
             raise BadPack(f"{self.path.name}: cut at {offset}") from None
 
-    def behind(self, offset: int) -> Iterator[tuple[bytes, bytes]]:
+    def behind(self, offset: int, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes]]:
         """(kind, content) of the entries behind the one at ``offset``, up to the first delta. BadPack, IndexError."""
-        _, _, _, offset = self._entry(offset)
+        _, _, _, offset = self._entry(offset, most)
         while True:
-            kind, _, content, offset = self._entry(offset)
+            kind, _, content, offset = self._entry(offset, most)
             if not kind:
                 return
             yield kind, content
 
-    def _through_deltas(self, offset: int, base: int, delta: bytes) -> tuple[bytes, bytes]:
-        """What ``delta``, the entry at ``offset``, makes of the entry at ``base``."""
-        deltas = [(offset, delta)]
+    def _base(self, offset: int, base: int, most: int, held: int) -> tuple[bytes, bytes]:
+        """The entry at ``base``, which the delta at ``offset`` builds on: no step to it has more than ``most`` bytes."""
+        try:
+            return self._through_deltas(offset, base, most, max(most, held))
+        except TooLarge as error:
+            # It is not the wanted object that is too large.
+            raise BadPack(f"{self.path.name}: what the delta at {offset} builds on: {error}") from None
+
+    def _through_deltas(self, offset: int, base: int, most: int, held: int) -> tuple[bytes, bytes]:
+        deltas: list[tuple[int, bytes]] = []
         found = self._small.get(base) or self._large.get(base)
         while found is None:
-            kind, below, content, _ = self._entry(base)
+            kind, below, content, _ = self._entry(base, most)
+            held -= len(content)
             if kind:
                 found = kind, content
                 self._keep_base(base, found)
-            elif len(deltas) == _MOST_DELTAS:
+            elif len(deltas) + 1 == _MOST_DELTAS:
                 # A circle of deltas has no end.
                 raise BadPack(f"{self.path.name}: more than {_MOST_DELTAS} deltas upon each other at {offset}")
+            elif held < 0:
+                raise BadPack(f"{self.path.name}: the deltas upon each other at {offset} are too large")
             else:
                 deltas.append((base, content))
                 base = below
                 found = self._small.get(base) or self._large.get(base)
         while deltas:
-            offset, delta = deltas.pop()
-            found = found[0], apply_delta(found[1], delta)
-            if deltas:
-                self._keep_base(offset, found)
+            at, delta = deltas.pop()
+            found = found[0], apply_delta(found[1], delta, most, found[0])
+            self._keep_base(at, found)
         return found
 
     def _keep_base(self, offset: int, base: tuple[bytes, bytes]) -> None:
@@ -227,7 +285,7 @@ class Pack:
         elif size <= _LARGE_BASE:
             _remember(self._large, offset, base, _MOST_LARGE)
 
-    def _entry(self, offset: int) -> tuple[bytes, int, bytes, int]:
+    def _entry(self, offset: int, most: int) -> tuple[bytes, int, bytes, int]:
         """(kind, offset of its base, what is inflated, offset behind it) of an entry. A delta has the kind b""."""
         if not 12 <= offset < self.size - 20:
             raise BadPack(f"{self.path.name}: offset {offset} is outside the pack")
@@ -243,9 +301,9 @@ class Pack:
             at += 1
             if shift > 60:
                 raise BadPack(f"{self.path.name}: size at {offset} does not end")
-        if size > MAX_OBJECT:
-            raise BadPack(f"{self.path.name}: object at {offset} claims {size} bytes")
         kind, base = _KINDS.get(number, b""), 0
+        if size > most and (kind or size > _MOST_BASE):
+            raise TooLarge(kind, size)
         if number == OFS_DELTA:
             distance, at = _read_distance(window, at)
             base = offset - distance
@@ -334,20 +392,22 @@ def _read_distance(window: bytes, at: int) -> tuple[int, int]:
     return distance, at
 
 
-def apply_delta(base: bytes, delta: bytes) -> bytes:
-    """Apply a git delta. Raises BadPack when it does not fit its base or its own sizes."""
+def apply_delta(base: bytes, delta: bytes, most: int = MAX_OBJECT, kind: bytes = b"") -> bytes:
+    """Apply a git delta. BadPack when it does not fit its base or its own sizes, TooLarge when it makes too much."""
     if len(delta) <= _MOST_PREFIX:
         begin, rest = delta, b""
         if delta.startswith(b"\x14", -_INSERTED_ID):
             begin, rest = delta[:-_INSERTED_ID], delta[1 - _INSERTED_ID :]
         source, target, copied = _one_copy(begin)
-        if source == len(base) and copied <= source and copied + len(rest) == target:
+        if source == len(base) and copied <= source and copied + len(rest) == target <= most:
             return base[:copied] + rest
     try:
         source, at = _read_varint(delta, 0)
         target, at = _read_varint(delta, at)
-        if source != len(base) or target > MAX_OBJECT:
+        if source != len(base):
             raise BadPack("delta is for another base")
+        if target > most:
+            raise TooLarge(kind, target)
         out = _run_delta(base, delta, at, target)
     except IndexError as error:
         raise BadPack("delta is cut") from error
@@ -441,21 +501,21 @@ class Packs:
         self._look = _Look(frozenset(), {})
         self._last: Pack | None = None
 
-    def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
-        """(kind, content) from whichever pack has the object; None when none has. Raises BadPack."""
+    def read(self, oid: bytes, most: int = MAX_OBJECT) -> tuple[bytes, bytes] | None:
+        """(kind, content) from whichever pack has the object; None when none has. Raises BadPack, TooLarge."""
         last = self._last
         offset = last.offset(oid) if last is not None else None
         if last is not None and offset is not None:
-            return last.read_at(offset)
+            return last.read_at(offset, most)
         found = self._locate(oid)
-        return None if found is None else found[0].read_at(found[1])
+        return None if found is None else found[0].read_at(found[1], most)
 
-    def behind(self, oid: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def behind(self, oid: bytes, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes]]:
         """What lies behind an object in its pack, as far as it can be read: a guess at what is wanted next."""
         with suppress(BadPack, IndexError, OSError):
             found = self._locate(oid, False)
             if found is not None:
-                yield from found[0].behind(found[1])
+                yield from found[0].behind(found[1], most)
 
     def has(self, oid: bytes, *, refresh: bool) -> bool:
         """Whether a pack has the object; without ``refresh``, one of the packs seen so far."""
@@ -500,7 +560,7 @@ class Packs:
         packs = {name: pack for name, pack in before.packs.items() if name in names}
         for name in names - packs.keys():
             # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
-            with suppress(FileNotFoundError, BadPack):
+            with suppress(FileNotFoundError, NotRegular, BadPack):
                 packs[name] = Pack((self.folder / name).with_suffix(".pack"))
         self._last = None
         self._look = look = _Look(names, packs)

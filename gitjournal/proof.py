@@ -31,21 +31,25 @@ _MAX_PATH = 64
 
 
 def inclusion(journal: Journal, name: str | Name, seq: int, *, withheld: bool = False) -> bytes:
-    """The proof that event ``seq`` is the one under the newest seal of the branch that covers it.
+    """The proof that event ``seq`` is the one under the newest (signed) seal of the branch that covers it.
 
     ``withheld``: with the header in the place of the event. NotFound when no seal covers the event.
     """
     line = _read(journal, name)
-    sealed = next((one for one in reversed(line.seals) if one.seq > seq), None)
+    covering = [one for one in line.seals if one.seq > seq]
+    # A seal that nobody signed convinces nobody: the newest signed one, if there is one.
+    signed = [one for one in covering if one.stored_data.get("signatures")]
+    sealed = next(reversed(signed or covering), None)
     if sealed is None:
         raise NotFound(f"no seal of {name} covers event {seq}", hint=f"Make one with: gj seal {name}")
     event = journal.event(name, seq)
-    return _text(
-        "inclusion",
-        event=(event.withhold() if withheld else event).raw.decode(),
-        path=_path(merkle.inclusion_path(line.hashes, seq - 1, sealed.seq - 1)),
-        seal=sealed.raw.decode(),
-    )
+    return inclusion_of(event.withhold() if withheld and not event.withheld else event, sealed, line.hashes)
+
+
+def inclusion_of(event: Event, sealed: Event, hashes: merkle.Hashes) -> bytes:
+    """The proof of ``event`` under the seal ``sealed``; ``hashes`` are those of all events up to the seal."""
+    path = merkle.inclusion_path(hashes, event.seq - 1, sealed.seq - 1)
+    return _text("inclusion", event=event.raw.decode(), path=_path(path), seal=sealed.raw.decode())
 
 
 def consistency(journal: Journal, name: str | Name, first: int, second: int) -> bytes:
@@ -161,7 +165,17 @@ def _check(proof: dict[str, Any], report: Report) -> list[Event]:
     report.head_seq = other.stored_data["size"]
     if not _HOLDS[kind](one, other, proof["path"]):
         raise FormatError("bad-seal", "the path does not lead to the root of the seal")
+    report.proven = {
+        "branch": other.stored_data["checkpoint"].partition("\n")[0].removeprefix("gitjournal/"),
+        **({"event": _about(one)} if kind == "inclusion" else {"first_size": one.stored_data["size"]}),
+        "size": report.head_seq,
+    }
     return seals
+
+
+def _about(event: Event) -> dict[str, Any]:
+    about = {"seq": event.seq, "hash": event.hash, "type": event.type, "actor": event.actor, "ts": event.ts}
+    return {"session": event.session, **about, "withheld": event.withheld}
 
 
 def _event(proof: dict[str, Any], name: str, report: Report) -> Event:

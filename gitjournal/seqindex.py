@@ -12,6 +12,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
+
+from gitjournal.packread import open_regular
 
 _MAGIC = b"gjseq\x00\x00\x01"
 _HEADER = struct.Struct(">8sQ4x")
@@ -24,10 +27,13 @@ class SeqIndex:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def _open(self) -> BinaryIO:
+        return os.fdopen(open_regular(self.path), "rb")
+
     def bounds(self) -> tuple[int, int, bytes] | None:
         """(first seq, last seq, last commit id); None when the file is missing, empty or not ours."""
         try:
-            with self.path.open("rb") as file:
+            with self._open() as file:
                 first = _first(file.read(_HEADER.size))
                 count = (os.fstat(file.fileno()).st_size - _HEADER.size) // _ID
                 if first is None or count < 1:
@@ -45,7 +51,7 @@ class SeqIndex:
     def slice(self, first: int, last: int) -> list[bytes]:
         """The commit ids of ``first`` .. ``last``, as far as the file has them."""
         try:
-            with self.path.open("rb") as file:
+            with self._open() as file:
                 begin = _first(file.read(_HEADER.size))
                 if begin is None or first < begin:
                     return []

@@ -22,7 +22,6 @@ _OPTION = re.compile(r'([^ \t,="]+)(?:="([^"]*)")?(,|\Z)')
 #: The options that are known here.
 _VALUED = {"namespaces", "valid-after", "valid-before"}
 _TIME = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:([0-9]{2})([0-9]{2})([0-9]{2})?)?Z?")
-_WILDCARDS = {"*": ".*", "?": "."}
 
 
 class Accepted(NamedTuple):
@@ -41,12 +40,12 @@ class _Namespaces:
 
     def __init__(self, text: str) -> None:
         patterns = text.split(",")
-        self._yes = [_pattern(one) for one in patterns if not one.startswith("!")]
-        self._no = [_pattern(one[1:]) for one in patterns if one.startswith("!")]
+        self._yes = [one for one in patterns if not one.startswith("!")]
+        self._no = [one[1:] for one in patterns if one.startswith("!")]
 
     def __contains__(self, namespace: str) -> bool:
-        return any(one.fullmatch(namespace) for one in self._yes) and not any(
-            one.fullmatch(namespace) for one in self._no
+        return any(_matches(one, namespace) for one in self._yes) and not any(
+            _matches(one, namespace) for one in self._no
         )
 
 
@@ -175,5 +174,17 @@ def _time(text: str) -> int:
     raise ValueError(f"{text!a} is no time YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS from 1970 on")
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile("".join(_WILDCARDS.get(char) or re.escape(char) for char in text))
+def _matches(pattern: str, text: str) -> bool:
+    """``*`` and ``?``. Only the last ``*`` is tried again, so that no pattern takes long, as it may as a regex."""
+    at, place, star, star_at = 0, 0, -1, 0
+    while at < len(text):
+        if pattern[place : place + 1] == "*":
+            star, star_at, place = place, at, place + 1
+        elif pattern[place : place + 1] in ("?", text[at]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            star_at += 1
+            at, place = star_at, star + 1
+        else:
+            return False
+    return not pattern[place:].strip("*")

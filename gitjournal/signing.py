@@ -21,7 +21,7 @@ _MODE, _KEY = "gitjournal.sign", "gitjournal.signingkey"
 
 
 class Policy(NamedTuple):
-    """``key`` is the path of a key file, or a public key that ssh-agent holds the private half of."""
+    """``key`` is the path of a key file, a public key that ssh-agent holds the private half of, or ``auto``."""
 
     mode: Mode = "off"
     key: str = ""
@@ -33,7 +33,15 @@ def read(store: Store) -> Policy:
     mode = store.setting(_MODE) or ("seal" if key else "off")
     if mode not in MODES:
         raise UsageError(f"{_MODE} is {mode!r}, not one of {', '.join(MODES)}", hint="Set it with: gj key --sign MODE")
+    if mode != "off" and not key:
+        # A journal from elsewhere must not decide that a key of ours signs.
+        raise UsageError(f"{_MODE} is {mode}, and no key is set", hint="Set one with: gj key KEY")
     return Policy(mode, key)
+
+
+def key(store: Store) -> str:
+    """The key that is set, whatever is signed with it; empty when there is none."""
+    return store.setting(_KEY)
 
 
 def write(store: Store, policy: Policy) -> None:
@@ -55,7 +63,7 @@ def signer(policy: Policy, environ: Mapping[str, str], ask: Ask | None = None) -
     if policy.mode == "off":
         return None
     try:
-        return find(policy.key or None, Path.home(), ask, agent(environ))
+        return find(None if policy.key == "auto" else policy.key, Path.home(), ask, agent(environ))
     except JournalError as error:
         error.hint = f"{error.hint} To sign nothing: gj key --sign off".strip()
         raise

@@ -58,7 +58,6 @@ class Signature(NamedTuple):
 
     key: bytes
     namespace: bytes
-    reserved: bytes
     hash_name: bytes
     signature: bytes
 
@@ -89,9 +88,12 @@ def parse(armour: str) -> Signature:
     if blob[:10] != _MAGIC + b"\x00\x00\x00\x01":
         raise _bad("not a signature of version 1")
     key, namespace, reserved, hash_name, signature = strings(blob[10:], 5)
+    # OpenSSH signs and checks an empty one, whatever stands there.
+    if reserved:
+        raise _bad("the reserved field is not empty")
     if hash_name not in _DIGESTS:
         raise _bad(f"{hash_name[:20]!r} is neither sha256 nor sha512")
-    return Signature(key, namespace, reserved, hash_name, signature)
+    return Signature(key, namespace, hash_name, signature)
 
 
 def check(armour: str, message: bytes, namespace: str, fingerprint_wanted: str | None = None) -> Checked | NotChecked:
@@ -108,19 +110,19 @@ def check(armour: str, message: bytes, namespace: str, fingerprint_wanted: str |
         return NotChecked(parsed.key)
     right = _verifier(parsed.key)
     algorithm, signature = strings(parsed.signature, 2)
-    if not right(algorithm, signature, _signed(parsed.namespace, parsed.reserved, parsed.hash_name, message)):
+    if not right(algorithm, signature, _signed(parsed.namespace, parsed.hash_name, message)):
         raise _bad(f"the signature of {fingerprint(parsed.key)} is not one of these bytes")
     return Checked(parsed.key)
 
 
 def signed_bytes(namespace: str, hash_name: str, message: bytes) -> bytes:
     """The bytes that a key signs for ``message``; ``hash_name`` is ``sha256`` or ``sha512``."""
-    return _signed(namespace.encode(), b"", hash_name.encode(), message)
+    return _signed(namespace.encode(), hash_name.encode(), message)
 
 
-def _signed(namespace: bytes, reserved: bytes, hash_name: bytes, message: bytes) -> bytes:
+def _signed(namespace: bytes, hash_name: bytes, message: bytes) -> bytes:
     digest = _DIGESTS[hash_name](message).digest()
-    return _MAGIC + string(namespace) + string(reserved) + string(hash_name) + string(digest)
+    return _MAGIC + string(namespace) + string(b"") + string(hash_name) + string(digest)
 
 
 def armor(blob: bytes) -> str:

@@ -30,34 +30,47 @@ from gitjournal.errors import (
 )
 from gitjournal.loose import BadLoose
 from gitjournal.objects import git_id
-from gitjournal.packread import BadPack, Packs
+from gitjournal.packread import MAX_OBJECT, BadPack, NotRegular, Packs, TooLarge, open_regular, read_regular
+from gitjournal.rules import MAX_EVENT_BYTES
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
 #: How long a lock file must stay unchanged before it is taken for a dead writer's, in seconds.
 DEAD_LOCK = 1.0
+#: The largest size of an object, by kind, and the code of a larger one. A blob may be a side file.
+LIMITS = {
+    b"commit": (64 * 1024, "bad-commit"),
+    b"tree": (16 * 1024 * 1024, "bad-tree"),
+    b"blob": (MAX_OBJECT, "bad-object"),
+}
+#: The same for the blob of an event.
+EVENT_LIMIT = (MAX_EVENT_BYTES, "bad-member")
 _MOST_RECENT = 256
 _LONGEST_PAUSE = 127
 _PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
 _MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
-_LOOSE_REF = re.compile(rb"([0-9a-f]{40})\s*")
+_LOOSE_REF = re.compile(rb"([0-9a-f]{40})\n")
 
 
 class Run:
-    """Reads objects of one kind, each as `Store.read` does, and looks first behind the one that it has read last."""
+    """Reads objects of one kind, each as `Store.read` does, and looks first behind the one that it has read last.
 
-    __slots__ = ("_behind", "_kind", "_packs", "_pause", "_read", "_wait")
+    Blobs are those of events.
+    """
 
-    def __init__(self, read: Callable[[bytes, bytes], bytes], packs: Packs, kind: bytes) -> None:
+    __slots__ = ("_behind", "_kind", "_limit", "_packs", "_pause", "_read", "_wait")
+
+    def __init__(self, read: Callable[[bytes, bytes, tuple[int, str]], bytes], packs: Packs, kind: bytes) -> None:
         self._read = read
         self._packs = packs
         self._kind = kind
+        self._limit = EVENT_LIMIT if kind == b"blob" else LIMITS[kind]
         self._behind: Iterator[tuple[bytes, bytes]] | None = None
         # How many objects are read before the next look, and were before the last.
         self._wait = self._pause = 0
 
     def read(self, oid: bytes) -> bytes:
-        """Content of object ``oid``, hashed again. VerificationError: ``missing-object``, ``bad-object``."""
+        """Content of object ``oid``, hashed again. VerificationError as in `Store.read`."""
         if self._behind is not None:
             found = next(self._behind, None)
             if found is not None and found[0] == self._kind and git_id(self._kind, found[1]) == oid:
@@ -66,11 +79,11 @@ class Run:
             # A flush ended here; or git has put all in another order, and looking is in vain.
             self._behind = None
             self._wait = self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
-        content = self._read(oid, self._kind)
+        content = self._read(oid, self._kind, self._limit)
         if self._wait:
             self._wait -= 1
         else:
-            self._behind = self._packs.behind(oid)
+            self._behind = self._packs.behind(oid, self._limit[0])
         return content
 
 
@@ -107,9 +120,17 @@ class Store:
 
     # --- objects -------------------------------------------------------------------------------
 
-    def read(self, oid: bytes, kind: bytes) -> bytes:
-        """Content of object ``oid``, hashed again. VerificationError: ``missing-object``, ``bad-object``."""
-        found = self._raw(oid)
+    def read(self, oid: bytes, kind: bytes, limit: tuple[int, str] | None = None) -> bytes:
+        """Content of object ``oid``, hashed again. VerificationError: ``missing-object``, ``bad-object``.
+
+        One that is larger than ``limit`` (else that of `LIMITS`) has the limit's code and is not read.
+        """
+        most, code = limit or LIMITS[kind]
+        try:
+            found = self._raw(oid, most)
+        except TooLarge as error:
+            text = f"{kind.decode()} {oid.hex()} is larger than {most} bytes: {error}"
+            raise VerificationError(code if error.kind == kind else "bad-object", text, oid=oid.hex()) from None
         if found is None:
             raise VerificationError("missing-object", f"{kind.decode()} {oid.hex()} is not there", oid=oid.hex())
         if found[0] != kind or git_id(kind, found[1]) != oid:
@@ -132,19 +153,21 @@ class Store:
             self._recent[oid] = content
         return content
 
-    def _raw(self, oid: bytes) -> tuple[bytes, bytes] | None:
+    def _raw(self, oid: bytes, most: int) -> tuple[bytes, bytes] | None:
         try:
-            return self._packs.read(oid) or self._elsewhere(oid)
+            return self._packs.read(oid, most) or self._elsewhere(oid, most)
+        except TooLarge:
+            raise
         except OSError as error:
             raise StorageError(f"object {oid.hex()} cannot be read: {error}") from None
         except (BadPack, BadLoose) as error:
             raise VerificationError("bad-object", f"object {oid.hex()}: {error}", oid=oid.hex()) from None
 
-    def _elsewhere(self, oid: bytes) -> tuple[bytes, bytes] | None:
+    def _elsewhere(self, oid: bytes, most: int) -> tuple[bytes, bytes] | None:
         """Among the loose objects, and in the repositories that this one borrows from."""
-        found = loose.read(self.path / "objects", oid)
+        found = loose.read(self.path / "objects", oid, most)
         for packs in () if found else self._borrowed:
-            found = packs.read(oid) or loose.read(packs.folder.parent, oid)
+            found = packs.read(oid, most) or loose.read(packs.folder.parent, oid, most)
             if found:
                 break
         return found
@@ -152,8 +175,8 @@ class Store:
     def holds(self, oid: bytes, kind: bytes, content: bytes) -> bool:
         """Whether the object is there with this content, whose id the caller has computed. Never raises."""
         try:
-            return self._raw(oid) == (kind, content)
-        except VerificationError:
+            return self._raw(oid, len(content)) == (kind, content)
+        except (VerificationError, TooLarge):
             return False
 
     def has(self, oid: bytes, *, refresh: bool = True) -> bool:
@@ -165,7 +188,8 @@ class Store:
     def shallow_commits(self) -> frozenset[str]:
         """The ids (hex) of the commits at which git says that the history was cut: those of a shallow clone."""
         try:
-            return frozenset((self.path / "shallow").read_text("ascii", "replace").split())
+            raw = read_regular(self.path / "shallow", os.O_NOFOLLOW)
+            return frozenset(raw.decode("ascii", "replace").split())
         except OSError:
             return frozenset()
 
@@ -208,7 +232,7 @@ class Store:
 
     def _is_mirror(self) -> bool:
         try:
-            return _MIRRORED.search((self.path / "config").read_bytes()) is not None
+            return _MIRRORED.search(read_regular(self.path / "config")) is not None
         except OSError:
             return False
 
@@ -241,6 +265,8 @@ class Store:
         with disk_errors(f"read ref {ref}"):
             try:
                 text = _read_small(f"{self._folder}/{ref}")
+            except NotRegular:
+                raise BadRef(f"ref {ref} is a link, a pipe or another thing that is no regular file") from None
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 packed = self._packed_refs().get(ref)
                 return bytes.fromhex(packed) if packed else None
@@ -269,10 +295,10 @@ class Store:
         """Names and ids (hex) of git's packed-refs file, read again when it has changed."""
         path = f"{self._folder}/packed-refs"
         try:
-            status = os.stat(path)
+            status = os.lstat(path)
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             if self._packed[0] != stamp:
-                found = _PACKED_REF.findall(Path(path).read_bytes())
+                found = _PACKED_REF.findall(read_regular(path, os.O_NOFOLLOW))
                 self._packed = (stamp, {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found})
         except FileNotFoundError:
             return {}
@@ -354,7 +380,7 @@ class Store:
 
 def _read_small(path: str) -> bytes:
     """The first bytes of a file, with as few calls of the system as can be: each read of an event begins with a ref."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(path, os.O_NOFOLLOW)
     try:
         return os.read(fd, 4096)
     finally:
@@ -365,7 +391,7 @@ def _names(folder: Path, *, files: bool = False) -> list[str]:
     """The names in a folder; with ``files`` without folders, which hold the refs of other work."""
     try:
         with os.scandir(folder) as found:
-            return [entry.name for entry in found if not (files and entry.is_dir())]
+            return [entry.name for entry in found if not (files and entry.is_dir(follow_symlinks=False))]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gitjournal.errors import DamagedTail, FormatError, StorageError, disk_errors
 from gitjournal.event import Event
 from gitjournal.pack import sync_folder
+from gitjournal.packread import read_regular
 
 _FIRST_FILL = 64 * 1024
 _MOST_FILL = 1024 * 1024
@@ -100,10 +101,13 @@ def _broken(events: list[Event], end: int, bad: _Line, rest: Iterator[_Line], se
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a tail file without the newlines at its end; empty when there is no such file."""
+    """The bytes of a tail file without the newlines at its end; empty when there is no such file.
+
+    StorageError, also for what is no regular file and for one that is far larger than a writer makes it.
+    """
     with disk_errors(f"read {path}"):
         try:
-            return path.read_bytes().rstrip(b"\n")
+            return read_regular(path).rstrip(b"\n")
         except FileNotFoundError:
             return b""
 

@@ -34,7 +34,7 @@ class Trust:
 
     def check_commit(self, commit: Commit, oid: bytes, raw: bytes) -> None:
         """The signature of a signed commit; it covers the event and all before it."""
-        payload = raw[: raw.index(b"gpgsig ")] + raw[raw.index(b"\n\n") + 1 :]
+        payload = raw[: raw.index(b"\ngpgsig ") + 1] + raw[raw.index(b"\n\n") + 1 :]
         self._check(commit.signature or "", sshsig.GIT, payload, commit.time, (commit.seq, oid.hex()), commit.seq)
 
     def check_seal(self, event: Event, place: Place) -> None:

@@ -43,6 +43,8 @@ class Report:
     name: str
     #: The branch; None for a proof.
     branch: Name | None = None
+    #: What a proof shows, as JSON; None for a branch.
+    proven: dict[str, Any] | None = None
     head_seq: int = 0
     head_hash: str = ""
     commit: str = ""
@@ -86,6 +88,7 @@ class Report:
         """The report as JSON, the same in every run over the same bytes."""
         return {
             "name": self.name,
+            **({} if self.proven is None else {"proven": self.proven}),
             "verdict": {0: "ok", 1: "broken", 3: "incomplete"}[self.exit_status],
             "head": {"seq": self.head_seq, "hash": self.head_hash or None, "commit": self.commit or None},
             "in_tail": self.in_tail,

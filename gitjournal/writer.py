@@ -41,7 +41,7 @@ from gitjournal.errors import (
     VerificationError,
 )
 from gitjournal.event import Envelope, Event, may_hold_tags
-from gitjournal.flush import Pending, publish
+from gitjournal.flush import Pending, Sign, publish
 from gitjournal.lease import Lease
 from gitjournal.line import Line
 from gitjournal.objects import FileBlob
@@ -398,6 +398,9 @@ class Writer:
             for code, text in line.faults(event):
                 self._sealed_line = Line()
                 raise FormatError(code, f"not sealed: {text}", seq=event.seq)
+        if (line.session, line.branch) != (self.chain.name.session, self.chain.name.branch):
+            text = f"not sealed: the events are of {line.session!r}, branch {line.branch!r}"
+            raise FormatError("wrong-ref", text, seq=line.seq)
         return line.hashes
 
     def _sign(self, event: Event, commit: bytes) -> str | None:
@@ -534,7 +537,9 @@ def _pieces(items: Iterable[Pending]) -> Iterator[list[Pending]]:
         yield piece
 
 
-def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int | None = None) -> Appended:
+def start_branch(
+    parent: Chain, at: int, child: Chain, draft: Draft, epoch: int | None = None, sign: Sign | None = None
+) -> Appended:
     """Begin ``child`` after event ``at`` of ``parent``, which may still be in its tail; ``draft`` is its first event.
 
     Copies nothing: the child's first commit has the parent's commit as its git parent. With ``epoch`` (imports) the
@@ -565,7 +570,7 @@ def start_branch(parent: Chain, at: int, child: Chain, draft: Draft, epoch: int 
         event = Event.build(members)
         lease.stamp(event.epoch)
         note = f"gitjournal {child.ref}\n"
-        ids = publish(child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note)
+        ids = publish(child.store, child.deriver_at(base), [*items, Pending(event)], child.ref, None, note, sign)
         child.index.replace(event.seq, ids[-1:])
         with suppress(StorageError, OSError):
             child.store.fold()

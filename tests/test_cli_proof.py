@@ -99,6 +99,8 @@ def test_prove_and_check(gj: Gj, filled: Path) -> None:
         result = gj("verify", "--proof", file, "--allowed-signers", "allowed", "--json")
         assert reports(result)["proof"]["signed_to"] == 7
     assert json.loads(json.loads(gj("prove", "s@3", "--withhold").stdout)["event"]).get("data") is None
+    told = gj("verify", "--proof", "p.json", "--allowed-signers", "allowed").stdout
+    assert "event 3 of s (message by user, " in told and "is under the seal on 7 events of s/main" in told
     Path("p.json").write_text(Path("p.json").read_text().replace("user", "host"))
     assert codes(gj("verify", "--proof", "p.json", "--json", ok=False), "proof") == [("bad-seal", None)]
     for words in (["s", "--from", "6"], ["s", "--from", "6", "--to", "8", "--withhold"]):
@@ -167,6 +169,11 @@ def test_erase(gj: Gj, filled: Path) -> None:
         [],
     )
     assert "3 withheld" in gj("verify", "s").stdout
+    assert "no erasure was cut" in gj("erase", "--finish").stderr
+    (filled / "gitjournal" / "erase.json").write_text("{")
+    assert "gj erase --finish" in gj("verify", "s").stderr
+    assert "not ours" in gj("erase", "--finish", ok=False).stderr
+    (filled / "gitjournal" / "erase.json").unlink()
     for words in (["s", "x"], ["s", "5-2"], ["s", "1-9999999"], ["s@3", "2"], ["s", "7"]):
         assert gj("erase", *words, "--reason", "x", ok=False).exit_code in (2, 4), words
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support import event as support_event
 from support import forked, git, git_text
 from test_faults import Faults
 
 import gitjournal
 from gitjournal import erase as room
-from gitjournal import keys, proof
+from gitjournal import keys, objects, pack, proof, sshsig
 from gitjournal.errors import FormatError, JournalError, LeaseHeld, NotFound, StorageError, UsageError
 from gitjournal.journal import Journal
 from gitjournal.keys import Signer
@@ -149,7 +153,7 @@ def test_again_changes_nothing(journal: Journal, ana: Signer) -> None:
 def test_a_plan_changes_nothing(journal: Journal) -> None:
     before = {path: path.read_bytes() for path in journal.path.rglob("*") if path.is_file()}
     planned = room.plan(journal, "s", [5, 6], "x")
-    assert len(planned.blobs) == 3
+    assert (len(planned.blobs), len(planned.files)) == (2, 1)
     assert before == {path: path.read_bytes() for path in journal.path.rglob("*") if path.is_file()}
 
 
@@ -271,7 +275,116 @@ def test_cut_at_every_call_it_is_not_done_or_the_next_run_finishes_it(
     assert steps > 8
 
 
-def test_a_damaged_intent_is_named(journal: Journal) -> None:
-    (journal.path / "gitjournal" / "erase.json").write_bytes(b"{")
+DAMAGED = [
+    "{", "[]", "{}", '{"name":"s/main"}',
+    '{"blobs":[],"files":[],"heads":{},"name":"s/main","reason":"x","seqs":["x"],"tracking":{}}',
+    '{"blobs":[],"files":[],"heads":{},"name":"s/main","reason":"x","seqs":[99999999],"tracking":{}}',
+    '{"blobs":["zz"],"files":[],"heads":{},"name":"s/main","reason":"x","seqs":[5],"tracking":{}}',
+    '{"blobs":[],"files":[],"heads":{},"name":"s/main","reason":"x","seqs":[12],"tracking":{}}',
+    '{"blobs":[],"files":[],"heads":{},"name":"none/main","reason":"x","seqs":[5],"tracking":{}}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_or_planted_intent_is_named(journal: Journal, content: str) -> None:
+    (journal.path / "gitjournal" / "erase.json").write_text(content)
+    refs = git_text("for-each-ref", cwd=journal.path)
     with pytest.raises(StorageError, match=r"erase\.json"):
         room.erase(journal, "s", [5], "x")
+    assert git_text("for-each-ref", cwd=journal.path) == refs
+
+
+# --- attacks ---------------------------------------------------------------------------------------
+
+
+def test_a_planted_intent_does_not_get_a_forged_history_signed(journal: Journal, ana: Signer) -> None:
+    """Eve rewrites t, puts Ana's public key into signatures that are none, and an intent into the folder."""
+    events = list(journal.events("t"))
+    deriver = objects.Deriver()
+    bogus = sshsig.enclose(ana.public, "git", sshsig.string(b"ssh-ed25519") + sshsig.string(bytes(64)))
+    made = []
+    for event in events:
+        forged = (
+            event if event.seq < 2 else support_event(seq=2, prev=events[0].hash, session="t", data={"n": "forged"})
+        )
+        derived = deriver.push(forged)
+        commit = deriver.sign(forged, bogus)
+        trees = [(pack.TREE, *one) for one in derived.trees]
+        made += [(pack.COMMIT, *commit), *trees, (pack.BLOB, *derived.blob)]
+    pack.write(journal.path / "objects" / "pack", made, sync=False)
+    git("update-ref", "refs/heads/t/main", (deriver.head or b"").hex(), cwd=journal.path)
+    intent = {"blobs": [], "files": [], "heads": {}, "name": "t/main", "reason": "x", "seqs": [1], "tracking": {}}
+    (journal.path / "gitjournal" / "erase.json").write_text(json.dumps(intent))
+    fresh = gitjournal.open(journal.path)
+    with pytest.raises(FormatError, match="not intact"):
+        room.erase(fresh, "s", [5], "x", ana)
+    report = verify(gitjournal.open(journal.path), "t", Checks(signers=allowed(ana), require_signed=True))
+    assert not report.ok and report.signed_to == 0
+
+
+def test_the_journals_own_log_is_not_erased_in(journal: Journal) -> None:
+    with pytest.raises(UsageError, match="log"):
+        room.erase(journal, "journal", [1], "x")
+    assert gitjournal.open(journal.path).head("s").seq == 12
+
+
+def test_a_branch_that_came_back_with_the_payload(journal: Journal, ana: Signer) -> None:
+    """Somebody pushes an old branch again: what is withheld on one line is erased on the other."""
+    old = git_text("rev-parse", "s/b", cwd=journal.path).strip()
+    git("bundle", "create", "-q", journal.path.parent / "old.bundle", "s/b", cwd=journal.path)
+    room.erase(journal, "s", [5], "x", ana)
+    git("fetch", "-q", journal.path.parent / "old.bundle", "s/b", cwd=journal.path)
+    git("update-ref", "refs/heads/s/b", old, cwd=journal.path)
+    git("update-ref", "-d", "FETCH_HEAD", cwd=journal.path, check=False)
+    (journal.path / "FETCH_HEAD").unlink(missing_ok=True)
+    fresh = gitjournal.open(journal.path)
+    done = room.erase(fresh, "s", [5], "again", ana)
+    assert {str(name) for name in done.plan.branches} == {"s/b"} and done.left == []
+    check_erased(journal, ana)
+
+
+def test_a_branch_cannot_begin_meanwhile(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[bool] = []
+    carry_out = room._carry_out
+
+    def beside(*args: Any) -> Any:
+        thread = threading.Thread(target=lambda: (journal.branch("s", at=6, as_="late"), began.append(True)))
+        thread.start()
+        thread.join(0.3)
+        assert not began, "it waits"
+        done = carry_out(*args)
+        threads.append(thread)
+        return done
+
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(room, "_carry_out", beside)
+    room.erase(gitjournal.open(journal.path), "s", [5], "x")
+    threads[0].join()
+    report = verify(gitjournal.open(journal.path), Name("s", "late"))
+    assert (report.ok, report.withheld) == (True, [5])
+
+
+def test_payloads_in_an_alternate_are_reported(journal: Journal, tmp_path: Path) -> None:
+    git("clone", "-q", "--bare", "--shared", journal.path, tmp_path / "shared")
+    done = room.erase(gitjournal.open(tmp_path / "shared"), "s", [5], "x")
+    assert len(done.left) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "url"), [("o", "https://[bad"), ("--receive-pack=touch x", "/x"), ("o", "/a\nremote.evil.url /b")]
+)
+def test_hostile_remotes(journal: Journal, name: str, url: str) -> None:
+    git("config", f"remote.{name}.url", url, cwd=journal.path)
+    (remote,) = room.erase(journal, "s", [5], "x").remotes
+    assert (remote.command == "") == (name != "o" or "\n" in url)
+    assert not room.is_unfinished(journal)
+
+
+def test_what_git_remembers_of_a_remote_goes_too(journal: Journal, tmp_path: Path) -> None:
+    git("init", "--bare", "-q", str(tmp_path / "backup.git"))
+    git("remote", "add", "backup", str(tmp_path / "backup.git"), cwd=journal.path)
+    git("push", "-q", "backup", "refs/heads/*:refs/heads/*", cwd=journal.path)
+    git("fetch", "-q", "backup", cwd=journal.path)
+    done = room.erase(journal, "s", [5], "x")
+    assert done.left == []
+    assert not any(SECRET.encode() in raw for raw in everything(journal.path))

@@ -122,6 +122,9 @@ def test_settings_of_the_journal_decide(journal: Journal, tmp_path: Path, monkey
     path.unlink()
     with pytest.raises(NotFound), gitjournal.open(journal.path).session("s"):
         pass
+    git("config", "--unset", "gitjournal.signingkey", cwd=journal.path)
+    with pytest.raises(UsageError, match="no key"), gitjournal.open(journal.path).session("s"):
+        pass
     git("config", "gitjournal.sign", "sometimes", cwd=journal.path)
     with pytest.raises(UsageError, match="sometimes"), gitjournal.open(journal.path).session("s"):
         pass
@@ -153,6 +156,43 @@ def test_nobody_signs_a_line_that_is_not_one(journal: Journal, ana: Signer) -> N
     Attack(journal.path).forge([Item.of(one) for one in events])
     with pytest.raises(FormatError, match="not sealed"), gitjournal.open(journal.path).session("s", signer=ana) as s:
         s.seal()
+
+
+def test_an_actor_who_is_called_like_a_header(journal: Journal, ana: Signer) -> None:
+    with journal.session("s", create=True, signer=ana, sign="every") as s:
+        s.append("message", {}, actor="gpgsig")
+    assert checked(journal, signers=allowed(ana)).ok
+
+
+def test_a_second_close_says_nothing_new(journal: Journal, ana: Signer) -> None:
+    class Broken(Signer):
+        public = ana.public
+
+        def sign(self, message: bytes, namespace: str) -> str:
+            raise UsageError("the token is gone")
+
+    with journal.session("s", create=True, signer=Broken()) as s:
+        s.append("message", {})
+        with pytest.raises(UsageError, match="token"):
+            s.close()
+
+
+def test_nobody_seals_a_line_under_another_name(journal: Journal, ana: Signer) -> None:
+    with journal.session("s", create=True) as s:
+        s.append("message", {})
+    git("update-ref", "refs/heads/s/evil", "refs/heads/s/main", cwd=journal.path)
+    with pytest.raises(FormatError, match="not sealed"), journal.session("s/evil", signer=ana) as s:
+        s.seal()
+
+
+def test_the_first_commit_of_a_branch_is_signed_where_every_one_is(journal: Journal, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    keys.generate(path)
+    with journal.session("s", create=True) as s:
+        s.append("message", {})
+    signing.write(journal.store, signing.Policy("every", str(path)))
+    journal.branch("s", at=2, as_="b")
+    assert b"gpgsig" in git("cat-file", "-p", "s/b", cwd=journal.path).stdout
 
 
 def test_reserved_types_cannot_be_appended(journal: Journal) -> None:
