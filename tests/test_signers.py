@@ -266,3 +266,12 @@ def test_patterns(patterns: str, namespace: str) -> None:
     found = accepts(f'ana namespaces="{patterns}" {ONE}', namespace=namespace)
     cleaned = ",".join(one for one in patterns.split(",") if one != "!")
     assert (found is not None) == plain_match(cleaned, namespace)
+
+
+@pytest.mark.parametrize("stars", [40, 100_000])
+def test_no_pattern_takes_long(stars: int) -> None:
+    """As a regex, this one would be tried in more ways than there is time for."""
+    many = "*" * stars
+    assert accepts(f'ana namespaces="{many}x" {ONE}', namespace="gitjournal") is None
+    assert accepts(f'ana namespaces="{many}n{many}?{many}" {ONE}', namespace="gitjournal") is not None
+    assert accepts(f'ana namespaces="*,!{many}l{many}" {ONE}', namespace="gitjournal") is None

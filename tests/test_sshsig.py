@@ -324,11 +324,13 @@ def put(key: bytes = PUBLIC, namespace: bytes = b"gitjournal", reserved: bytes =
     return sshsig.armor(magic + b"".join(map(string, fields)) + after)
 
 
-def test_what_is_reserved_is_signed_along() -> None:
+def test_what_is_reserved_is_empty() -> None:
+    """ssh-keygen passes over it, and checks the second one as if it were empty."""
     assert put() == GOOD
-    assert check(put(reserved=b"x"), MESSAGE, "gitjournal") == Checked(PUBLIC)
-    assert parse(put(reserved=b"x")).reserved == b"x"
+    refused(put(reserved=b"x"))
     refused(put(reserved=b"x", signature=parse(GOOD).signature))
+    with pytest.raises(FormatError, match="reserved"):
+        parse(put(key=string(b"ssh-new"), reserved=b"x"))
 
 
 RIGHT = sshsig.strings(parse(GOOD).signature, 2)[1]

@@ -1,0 +1,3 @@
+module verify-chain
+
+go 1.19
