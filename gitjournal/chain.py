@@ -173,7 +173,7 @@ class Chain:
         return self.store.read(_entry(middle, objects.middle_entry(seq)), b"tree")
 
     def _load(self, blob: bytes, files: Sequence[bytes]) -> Event:
-        return self._event(self.store.read(blob, b"blob"), files)
+        return self._event(self.store.read(blob, b"blob", objects.EVENT_LIMIT), files)
 
     def _event(self, raw: bytes, files: Sequence[bytes]) -> Event:
         return Event(raw, _Files(self, files) if files or may_hold_tags(raw) else None)

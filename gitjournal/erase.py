@@ -354,7 +354,7 @@ def _rewrite(chain: Chain, seqs: set[int], signed: _Signatures) -> None:
         if seq == first or seq % objects.LEAF_SPAN == 0:
             page = pages.page(_first(seq))
         blob, files = page[seq]
-        event = Event.parse(store.read(blob, b"blob"))
+        event = Event.parse(store.read(blob, b"blob", objects.EVENT_LIMIT))
         if seq in seqs and not event.withheld:
             event, files = event.withhold(), ()
         derived = deriver.push(event, files)

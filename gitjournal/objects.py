@@ -17,6 +17,9 @@ from gitjournal import rules
 from gitjournal.errors import FormatError
 from gitjournal.event import Event
 
+#: Largest size of an event's blob, and the code for a larger one (docs/verification.md section 4).
+EVENT_LIMIT = (rules.MAX_EVENT_BYTES, "bad-member")
+
 
 def git_id(kind: bytes, data: bytes) -> bytes:
     """The SHA-1 object id (20 bytes) that git gives to ``data`` as a ``blob``, ``tree`` or ``commit``."""

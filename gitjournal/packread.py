@@ -227,7 +227,7 @@ class Pack:
         return os.pread(self._fd, TRAILER_BYTES, self.size - TRAILER_BYTES)
 
     def read_at(self, offset: int, most: int = MAX_OBJECT) -> tuple[bytes, bytes]:
-        """(kind, content) of the entry at ``offset``, through as many deltas as git allows. Raises BadPack, TooLarge."""
+        """(kind, content) of the entry at ``offset``, through as many deltas as git allows. BadPack, TooLarge."""
         try:
             kind, base, content, _ = self._entry(offset, most)
             if kind:
@@ -247,7 +247,7 @@ class Pack:
             yield kind, content
 
     def _base(self, offset: int, base: int, most: int, held: int) -> tuple[bytes, bytes]:
-        """The entry at ``base``, which the delta at ``offset`` builds on: no step to it has more than ``most`` bytes."""
+        """The entry at ``base``, which the delta at ``offset`` builds on; no step to it is larger than ``most``."""
         try:
             return self._through_deltas(offset, base, most, max(most, held))
         except TooLarge as error:

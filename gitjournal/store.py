@@ -29,9 +29,8 @@ from gitjournal.errors import (
     disk_errors,
 )
 from gitjournal.loose import BadLoose
-from gitjournal.objects import git_id
+from gitjournal.objects import EVENT_LIMIT, git_id
 from gitjournal.packread import MAX_OBJECT, BadPack, NotRegular, Packs, TooLarge, open_regular, read_regular
-from gitjournal.rules import MAX_EVENT_BYTES
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
@@ -43,8 +42,6 @@ LIMITS = {
     b"tree": (16 * 1024 * 1024, "bad-tree"),
     b"blob": (MAX_OBJECT, "bad-object"),
 }
-#: The same for the blob of an event.
-EVENT_LIMIT = (MAX_EVENT_BYTES, "bad-member")
 _MOST_RECENT = 256
 _LONGEST_PAUSE = 127
 _PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
@@ -292,16 +289,21 @@ class Store:
                     yield one, branch
 
     def _packed_refs(self) -> Mapping[str, str]:
-        """Names and ids (hex) of git's packed-refs file, read again when it has changed."""
+        """Names and ids (hex) of git's packed-refs file, read again when it has changed. StorageError.
+
+        Also when it is a link or a pipe: to pass it over, as a verifier may, could begin a session anew that is there.
+        """
         path = f"{self._folder}/packed-refs"
-        try:
-            status = os.lstat(path)
-            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if self._packed[0] != stamp:
-                found = _PACKED_REF.findall(read_regular(path, os.O_NOFOLLOW))
-                self._packed = (stamp, {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found})
-        except FileNotFoundError:
-            return {}
+        with disk_errors(f"read {path}"):
+            try:
+                status = os.lstat(path)
+                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+                if self._packed[0] != stamp:
+                    found = _PACKED_REF.findall(read_regular(path, os.O_NOFOLLOW))
+                    names = {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found}
+                    self._packed = (stamp, names)
+            except FileNotFoundError:
+                return {}
         return self._packed[1]
 
     def spellings(self, session: str) -> set[str]:

@@ -198,7 +198,8 @@ def test_a_tree_too_large_for_one_copy_instruction(repo: Path) -> None:
     assert len(objects[1].data) > 1 << 24
     write(repo, objects)
     for one in objects:
-        assert Store(repo).read(one.oid, b"tree") == one.data
+        # Larger than a tree of a journal may be.
+        assert Packs(repo / "objects" / "pack").read(one.oid) == (b"tree", one.data)
         assert pygit2.Repository(str(repo)).odb.read(pygit2.Oid(raw=one.oid))[1] == one.data
 
 
@@ -587,6 +588,66 @@ def test_a_delta_that_does_not_fit_is_refused(tmp_path: Path, delta: bytes) -> N
         head(REF_DELTA, len(delta)) + sha1(b"0").digest() + zlib.compress(delta),
     ):
         assert refused(*forged(tmp_path, [first, second]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "most", "code"),
+    [(COMMIT, b"commit", 1 << 16, "bad-commit"), (TREE, b"tree", 1 << 24, "bad-tree")],
+)
+def test_an_object_is_not_read_when_its_head_says_that_it_is_too_large(
+    tmp_path: Path, kind: int, name: bytes, most: int, code: str
+) -> None:
+    nothing = zlib.compress(b"")
+    delta = varint(5) + varint(most + 1) + b"\x90\x05"
+    first = head(kind, 5) + zlib.compress(b"hello")
+    upon = head(OFS_DELTA, len(delta)) + _distance(len(first)) + zlib.compress(delta)
+    for entries in ([head(kind, most + 1) + nothing], [first, upon]):
+        reader, oid = forged(tmp_path, entries)
+        with pytest.raises(VerificationError, match="larger than") as error:
+            reader.read(oid, name)
+        assert error.value.code == code and error.value.oid == oid.hex()
+        # The kind is looked at first.
+        with pytest.raises(VerificationError) as error:
+            reader.read(oid, b"tree" if kind == COMMIT else b"commit")
+        assert error.value.code == "bad-object"
+    # At the limit it is read, and is not what it says.
+    reader, oid = forged(tmp_path, [head(kind, most) + nothing])
+    with pytest.raises(VerificationError, match="is not") as error:
+        reader.read(oid, name)
+    assert error.value.code == "bad-object"
+
+
+@pytest.mark.parametrize("size", [(1 << 24) + 1, 1 << 30])
+def test_a_blob_that_is_too_large_for_an_event_may_be_a_side_file(tmp_path: Path, size: int) -> None:
+    reader, oid = forged(tmp_path, [head(BLOB, size) + zlib.compress(b"")])
+    with pytest.raises(VerificationError) as error:
+        reader.run(b"blob").read(oid)
+    assert error.value.code == "bad-member"
+    with pytest.raises(VerificationError, match="is not") as error:
+        reader.read(oid, b"blob")
+    assert error.value.code == "bad-object"
+
+
+def test_a_small_object_that_is_made_from_a_huge_one_is_not_read(tmp_path: Path) -> None:
+    delta = varint((1 << 28) + 1) + b"\x05\x90\x05"
+    for first in (
+        head(BLOB, (1 << 28) + 1) + zlib.compress(b""),
+        head(OFS_DELTA, (1 << 28) + 1) + _distance(1) + zlib.compress(b""),
+    ):
+        upon = head(OFS_DELTA, len(delta)) + _distance(len(first)) + zlib.compress(delta)
+        reader, oid = forged(tmp_path, [first, upon])
+        with pytest.raises(VerificationError, match="builds on") as error:
+            reader.run(b"blob").read(oid)
+        assert error.value.code == "bad-object"
+
+
+def test_a_commit_may_be_made_from_a_larger_one(tmp_path: Path) -> None:
+    large = noise(1, 200_000)
+    delta = varint(len(large)) + b"\x05\x90\x05"
+    first = head(COMMIT, len(large)) + zlib.compress(large)
+    upon = head(OFS_DELTA, len(delta)) + _distance(len(first)) + zlib.compress(delta)
+    reader, oid = forged(tmp_path, [first, upon])
+    assert Packs(reader.pack_folder).read(oid, 5) == (b"commit", large[:5])
 
 
 def test_a_delta_copies_and_inserts() -> None:

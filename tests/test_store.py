@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import stat
 import threading
 import time
 import zlib
@@ -30,7 +31,7 @@ from support import (
 import gitjournal
 from gitjournal import loose
 from gitjournal import store as storage
-from gitjournal.errors import ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
+from gitjournal.errors import BadRef, ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.journal import Journal
 from gitjournal.pack import write as write_pack
 from gitjournal.packread import Pack
@@ -176,7 +177,19 @@ def test_a_packed_ref_counts(store: Store, repo: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\n", b"garbage\n", b"0" * 39, b"\x00" * 41, b"ref: refs/heads/other/main\n", b"ref: \n", b"\xff" * 41],
+    [
+        b"",
+        b"\n",
+        b"garbage\n",
+        b"0" * 39,
+        b"0" * 40,
+        b"0" * 40 + b"\n\n",
+        b"0" * 40 + b" ",
+        b"\x00" * 41,
+        b"ref: refs/heads/other/main\n",
+        b"ref: \n",
+        b"\xff" * 41,
+    ],
 )
 def test_a_ref_that_is_none_moves_nothing(store: Store, repo: Path, content: bytes) -> None:
     one, two = commits(repo, 2)
@@ -187,6 +200,82 @@ def test_a_ref_that_is_none_moves_nothing(store: Store, repo: Path, content: byt
         with pytest.raises((StorageError, ConflictError)):
             store.cas_ref(REF, old, two)
     assert (repo / REF).read_bytes() == content and store.read_ref("refs/heads/other/main") == one
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link", "link to nothing", "link to a folder"])
+def test_a_ref_that_is_no_file_is_one_that_holds_nothing(store: Store, repo: Path, kind: str) -> None:
+    (one,) = commits(repo, 1)
+    store.cas_ref("refs/heads/s/other", None, one)
+    if kind == "pipe":
+        os.mkfifo(repo / REF)
+    elif kind == "socket":
+        os.mknod(repo / REF, 0o600 | stat.S_IFSOCK)
+    else:
+        (repo / REF).symlink_to({"link": "other", "link to nothing": "absent", "link to a folder": "../s"}[kind])
+    assert store.list_refs() == [REF, "refs/heads/s/other"]
+    with pytest.raises(BadRef, match="no regular file"):
+        store.read_ref(REF)
+    with pytest.raises((StorageError, ConflictError)):
+        store.cas_ref(REF, None, one)
+
+
+def test_packed_refs_that_cannot_be_read_are_an_error_and_not_empty(store: Store, repo: Path) -> None:
+    packed = repo / "packed-refs"
+    (repo / "elsewhere").touch()
+    for make in (lambda: os.mkfifo(packed), packed.touch, lambda: packed.symlink_to("elsewhere"), packed.mkdir):
+        make()
+        if make == packed.touch:
+            os.truncate(packed, 20 << 30)
+        for look in (store.list_refs, lambda: store.read_ref(REF), lambda: store.spellings("s")):
+            with pytest.raises(StorageError, match=r"cannot read .*packed-refs"):
+                look()
+        if packed.is_dir():
+            packed.rmdir()
+        else:
+            packed.unlink()
+    assert store.list_refs() == [] and store.read_ref(REF) is None
+
+
+def test_pipes_and_endless_files_elsewhere_stop_nobody(store: Store, repo: Path) -> None:
+    one = blob(b"text")
+    path = repo / "objects" / one.oid.hex()[:2] / one.oid.hex()[2:]
+    path.parent.mkdir()
+    for name in ("shallow", "objects/info/alternates", "objects/pack/pack-x.pack", "objects/pack/pack-x.idx"):
+        os.mkfifo(repo / name)
+    os.mkfifo(path)
+    again = Store(repo)
+    assert again.shallow_commits() == frozenset()
+    assert code_of(again, one) == "bad-object"
+    path.unlink()
+    path.write_bytes(zlib.compress(b"blob 4\x00text"))
+    assert code_of(again, one) == "right"
+    os.truncate(path, 20 << 30)
+    assert code_of(again, one) == "bad-object"
+    (repo / "shallow").unlink()
+    (repo / "shallow").touch()
+    os.truncate(repo / "shallow", 20 << 30)
+    assert again.shallow_commits() == frozenset()
+
+
+def test_a_loose_object_is_not_read_when_its_head_says_that_it_is_too_large(repo: Path) -> None:
+    reader, oid = Store(repo), bytes(19) + b"\x01"
+    path = repo / "objects" / "00" / oid.hex()[2:]
+    path.parent.mkdir()
+    for kind, most, code in (
+        (b"commit", 1 << 16, "bad-commit"),
+        (b"tree", 1 << 24, "bad-tree"),
+        (b"blob", 1 << 24, "bad-member"),
+    ):
+        read = reader.run(kind).read
+        for size, found in ((most + 1, code), (most, "bad-object")):
+            path.write_bytes(zlib.compress(b"%s %d\x00" % (kind, size)))
+            with pytest.raises(VerificationError) as error:
+                read(oid)
+            assert (error.value.code, error.value.oid) == (found, oid.hex())
+        path.write_bytes(zlib.compress(b"tag %d\x00" % (most + 1)))
+        with pytest.raises(VerificationError) as error:
+            read(oid)
+        assert error.value.code == "bad-object"
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/../x", "", "/", "refs/heads/", "refs//heads"])

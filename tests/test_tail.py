@@ -523,6 +523,21 @@ def test_a_folder_or_file_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
         tail.read(tmp_path / "x.jsonl")
 
 
+def test_a_pipe_or_a_file_without_end_is_a_storage_error(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe.jsonl", tmp_path / "huge.jsonl"
+    os.mkfifo(pipe)
+    huge.touch()
+    os.truncate(huge, 20 << 30)
+    for bad, why in ((pipe, "not a regular file"), (huge, "File too large")):
+        with pytest.raises(StorageError, match=f"cannot read .*{why}"):
+            tail.read(bad)
+    with pytest.raises(StorageError, match="File too large"):
+        recover(huge)
+    with pytest.raises(StorageError, match="cannot write"):
+        Tail(pipe)
+    assert huge.stat().st_size == 20 << 30
+
+
 # --- what an append costs ----------------------------------------------------------------------------------
 
 

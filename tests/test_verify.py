@@ -8,6 +8,7 @@ follows, and a cut at the end, cannot be seen. Two tests say so.
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import zlib
@@ -713,6 +714,24 @@ def recommit(attack: Attack, seq: int, change: Callable[[bytes], bytes]) -> None
     for commit in commits[seq:]:
         parent = attack.commit(attack.oid(commit + "^{tree}"), parent, commit)
     attack.point(parent)
+
+
+@pytest.mark.parametrize("seq", [1, 50, IN_GIT])
+def test_commit_that_is_too_large(attack: Attack, seq: int) -> None:
+    """However right it is: a verifier does not read it."""
+    armour = b"\ngpgsig -----BEGIN SSH SIGNATURE-----\n" + b" AAAA\n" * 11_000 + b" -----END SSH SIGNATURE-----\n\n"
+    recommit(attack, seq, lambda raw: raw.replace(b"\n\n", armour, 1))
+    assert found(attack.verify())[0] == ("bad-commit", None if seq == IN_GIT else seq)
+
+
+def test_ref_that_is_a_pipe_or_a_link(attack: Attack) -> None:
+    path = attack.path / "refs" / "heads" / "s" / "main"
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert found(attack.verify()) == [("wrong-ref", None)]
+    path.unlink()
+    path.symlink_to("../other/main")
+    assert found(attack.verify()) == [("wrong-ref", None)]
 
 
 def twice(prefix: bytes) -> Callable[[bytes], bytes]:
