@@ -131,28 +131,21 @@ class Objects {
     return this.refuse("bad-object");
   }
 
-  /** The next object as a tree: { id, bytes, code }; code is null when it is good. */
-  async nextTree(id) {
-    await this.arrival("tree");
-    const bytes = copyOf(this.take("tree", id));
+  /** A tree as { id, bytes, code }; code is null when it is good. */
+  async tree(id) {
+    const bytes = copyOf(await this.get("tree", id));
     const code = bytes === null ? this.code : eachEntry(bytes, () => true) ? null : "bad-tree";
     return { id, bytes, code };
   }
 
-  tree(id) {
-    this.git.ask(id);
-    this.git.flush();
-    return this.nextTree(id);
-  }
-
-  /** { id, code } of the folder `name` in a tree. What is wrong with the tree itself is wrong with it. */
-  find(tree, name) {
+  /** The folder `name` in a tree; what is wrong with the tree itself is wrong with it. */
+  async folder(tree, name) {
     if (tree.code !== null) return tree;
     let id = null;
     eachEntry(tree.bytes, (mode, entry, at) => {
       if (id === null && entry === name && mode === "40000") id = hex(tree.bytes, at, 20);
     });
-    return id === null ? { id: "", code: "missing-object" } : { id, code: null };
+    return id === null ? { id: "", bytes: null, code: "missing-object" } : this.tree(id);
   }
 }
 
@@ -192,24 +185,19 @@ class Deriver {
   }
 
   turnPage(seq) {
-    this.leaf = new Bytes(32); // the one before is still to be compared
+    this.leaf.clear();
     this.closedMiddle = this.middle.length;
     if (seq % 10000 !== 0) return;
     this.closedRoot = this.root.length;
     this.closedMiddle = 0;
   }
 
-  /** The trees of the event that was pushed last, for `treesOf`. */
-  trees() {
-    return { leaf: this.leaf, middle: new Bytes().add(this.middle.view()), root: new Bytes().add(this.root.view()) };
+  /** Leaf, middle and root of an event of the page that was pushed last. */
+  trees({ leafSize, leaf, middle }) {
+    this.middle.length -= 20;
+    this.root.length -= 20;
+    return [this.leaf.view(leafSize), this.middle.hex(leaf).view(), this.root.hex(middle).view()];
   }
-}
-
-/** Leaf, middle and root of an event of a page, out of those of the page's last event: the beginning, and another last id. */
-function treesOf({ leaf, middle, root }, derived) {
-  middle.length -= 20;
-  root.length -= 20;
-  return [leaf.view(derived.leafSize), middle.hex(derived.leaf).view(), root.hex(derived.middle).view()];
 }
 
 function commitText(e, root, parent, time) {
@@ -281,64 +269,33 @@ class GitLine {
     }
   }
 
+  /** Page by page: the 100 events of a leaf, then what they derive. The events of the next page are asked for in between. */
   async events(rootId) {
-    const root = await this.objects.tree(rootId);
-    for (let start = 0; start <= this.last && !this.report.full; start += 10000) {
-      const middle = this.objects.find(root, rootName(start));
-      if (!(await this.pages(start, middle.code ? middle : await this.objects.tree(middle.id)))) return false;
+    this.root = await this.objects.tree(rootId);
+    let page = await this.page(0);
+    this.askEvents(page);
+    while (page) {
+      this.repo.git.flush();
+      await this.readEvents(page);
+      if (!this.walking && !this.deriving) return false;
+      const next = page.end <= this.last && !this.report.full ? await this.page(page.end) : null;
+      this.askDerived(page);
+      if (next) this.askEvents(next);
+      this.repo.git.flush();
+      await this.readDerived(page);
+      if (!this.walking && this.report.findings.size > 0) return false;
+      await this.trust.settle(this.report);
+      page = next;
     }
     return this.walking || this.deriver.head === this.ref.id;
   }
 
-  /**
-   * The pages below one middle tree. A page is a leaf: 100 events, and what they derive. All is asked for early, so that git never waits
-   * for us: while we look at the events of page i, it has those of i + 1, the leaf of i + 3 and what i - 1 derives still to answer.
-   */
-  async pages(start, middle) {
-    const { git } = this.repo;
-    const pages = [];
-    const has = (i) => i < 100 && start + 100 * i <= this.last;
-    const askLeaf = (i) => {
-      if (!has(i)) return;
-      pages[i] = this.objects.find(middle, middleName(start + 100 * i));
-      if (pages[i].code === null) git.ask(pages[i].id);
-    };
-    const readLeaf = async (i) => {
-      if (has(i)) pages[i] = this.page(start + 100 * i, pages[i].code ? pages[i] : await this.objects.nextTree(pages[i].id));
-    };
-    const askPage = (i) => {
-      if (has(i)) this.askEvents(pages[i]);
-      askLeaf(i + 2);
-    };
-    askLeaf(0);
-    askLeaf(1);
-    git.flush();
-    await readLeaf(0);
-    await readLeaf(1);
-    askPage(0);
-    askPage(1);
-    git.flush();
-    for (let i = 0; has(i - 1) && !this.report.full; i++) {
-      if (has(i)) {
-        await this.readEvents(pages[i]);
-        await readLeaf(i + 2);
-        this.askDerived(pages[i]);
-        askPage(i + 2);
-        git.flush();
-      }
-      if (i > 0) await this.readDerived(pages[i - 1]);
-      if (!this.walking && (!this.deriving || this.report.findings.size > 0)) return false;
-      await this.trust.settle(this.report);
-      delete pages[i - 1];
-    }
-    if (this.report.full) git.reset();
-    return true;
-  }
-
-  page(start, leaf) {
+  async page(start) {
+    if (start % 10000 === 0) this.middle = await this.objects.folder(this.root, rootName(start));
+    const leaf = await this.objects.folder(this.middle, middleName(start));
     const entries = leaf.code === null ? leafEvents(leaf.bytes) : null;
     if (entries === null) this.report.add(leaf.code ?? "bad-tree", Math.max(start, 1), leaf.id);
-    return { start: Math.max(start, 1), end: start + 100, entries, derived: [], trees: null, files: [], commits: new Map() };
+    return { start: Math.max(start, 1), end: start + 100, entries, derived: [], files: [], commits: new Map() };
   }
 
   /** The events of a page that the line has, with their entries. */
@@ -432,7 +389,6 @@ class GitLine {
 
   askDerived(page) {
     const { git } = this.repo;
-    page.trees = this.deriver.trees();
     for (const { id } of page.files) git.ask(id);
     for (const { commit, leaf, middle, root } of page.derived) {
       if (!this.walking) git.ask(commit);
@@ -450,7 +406,7 @@ class GitLine {
     }
     for (const derived of page.derived) {
       const ids = [derived.commit, derived.leaf, derived.middle, derived.root];
-      const contents = [null, ...treesOf(page.trees, derived)];
+      const contents = [null, ...this.deriver.trees(derived)];
       for (let i = this.walking ? 1 : 0; i < 4; i++) { // the walk has read the commits
         const type = i === 0 ? "commit" : "tree";
         const arrival = objects.arrival(type);
