@@ -43,8 +43,6 @@ class Report:
     name: str
     #: The branch; None for a proof.
     branch: Name | None = None
-    #: What a proof shows, as JSON; None for a branch.
-    proven: dict[str, Any] | None = None
     head_seq: int = 0
     head_hash: str = ""
     commit: str = ""
@@ -68,6 +66,8 @@ class Report:
     unchecked: list[str] = field(default_factory=list)
     #: True when something that should have been checked could not be (shallow history, signatures).
     incomplete: bool = False
+    #: What a proof shows, as JSON; None for a branch.
+    proven: dict[str, Any] | None = None
 
     @property
     def ok(self) -> bool:

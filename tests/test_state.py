@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitjournal import canonical
+from gitjournal import canonical, rules
 from gitjournal.errors import FormatError, StorageError, UsageError
 from gitjournal.event import Event
 from gitjournal.state import TYPES, USAGE, SessionState, StateBuilder, fold
@@ -136,9 +136,9 @@ misshapen = st.dictionaries(
     max_size=6,
 )
 good_specs = st.one_of([st.tuples(st.just(kind), data) for kind, data in well_formed.items()])
-# The payload of a branch or a fork cannot be withheld.
+# The payload of a branch, a fork or a seal cannot be withheld.
 any_specs = st.tuples(st.sampled_from(sorted(well_formed)), st.none() | misshapen).filter(
-    lambda spec: spec[1] is not None or spec[0] not in ("session.branch", "session.fork")
+    lambda spec: spec[1] is not None or spec[0] not in rules.STRUCTURE
 )
 sessions = st.lists(good_specs | any_specs, max_size=40).map(lambda specs: chain(*specs))
 
