@@ -353,9 +353,12 @@ def test_a_forked_child_does_not_keep_the_lease_of_its_dead_parent(tmp_path: Pat
     script = """
 import os, sys, time, gitjournal
 session = gitjournal.open(sys.argv[1]).session("s", create=True)
+done, ready = os.pipe()
 if os.fork() == 0:
+    os.write(ready, b".")
     time.sleep(20)
     os._exit(0)
+os.read(done, 1)
 os.kill(os.getpid(), 9)
 """
     dead = subprocess.run([sys.executable, "-c", script, str(folder)], check=False)
