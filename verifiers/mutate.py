@@ -40,7 +40,8 @@ from vectors.make.runners import LANGUAGES, Answer, Runner, environment
 
 import gitjournal
 from gitjournal.errors import JournalError
-from gitjournal.verify import verify_session
+from gitjournal.signers import AllowedSigners
+from gitjournal.verify import Checks, verify_session
 
 MASKS = (0x01, 0x20, 0x80, 0x04)
 EVERY = {"python": 1, "go": 1, "rust": 1, "js": 16, "java": 16}
@@ -158,10 +159,11 @@ class Place:
         return before
 
     def library(self) -> str:
-        """The verdict of the library: `ok`, `broken`, or the error that it ends in."""
+        """The verdict of the library: `ok`, `incomplete`, `broken`, or the error that it ends in."""
         try:
             opened = gitjournal.open(self.path)
-            reports = verify_session(opened, "s")
+            signers = AllowedSigners.parse(Path(self.signers).read_bytes())
+            reports = verify_session(opened, "s", Checks(signers=signers))
         except JournalError as error:
             return type(error).__name__
         statuses = {report.exit_status for report in reports}
