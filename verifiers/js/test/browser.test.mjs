@@ -59,7 +59,15 @@ function startBrowser(t) {
   t.after(async () => {
     child.kill();
     await once(child, "exit");
-    fs.rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
+    // Children of the browser write for a moment after it has ended.
+    for (let tries = 0; tries < 40 && fs.existsSync(profile); tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 250));
+      try {
+        fs.rmSync(profile, { recursive: true, force: true });
+      } catch {
+        // again, and in the end it is a folder in the system's temporary place
+      }
+    }
   });
   const waiting = new Map();
   let text = "";
@@ -107,7 +115,10 @@ test("the page in a browser, served and as one file from the disk", { skip: !chr
     response.writeHead(200, { "content-type": types[path.extname(name)] ?? "text/plain" }).end(fs.existsSync(here(name)) ? fs.readFileSync(here(name)) : "");
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  t.after(() => server.close());
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   const wanted = `${made.text}\n(exit 0)`;
   assert.equal(await verifyInPage(send, `http://127.0.0.1:${server.address().port}/browser.html`, made), wanted);
   const one = path.join(made.dir, "verifier.html");
