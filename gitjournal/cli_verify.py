@@ -141,11 +141,12 @@ def _proof(options: Options) -> Report:
 
 def _journal(app: App, names: tuple[str, ...], options: Options) -> Iterator[list[Report] | JournalError]:
     """The reports of each name, or why there are none; then those of branches that were there before."""
+    from gitjournal.erase import is_unfinished
     from gitjournal.verify import Checks
 
     signers = _signers(options)
     journal = app.journal()
-    if (journal.path / "gitjournal" / "erase.json").exists():
+    if is_unfinished(journal):
         app.note("an erasure was begun and is not finished: gj erase --finish")
     memory = _memory(journal)
     if options.forget:

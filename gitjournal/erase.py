@@ -7,13 +7,12 @@ is finished by the next run.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from gitjournal import canonical, objects, refs, rules, signing, sshsig
 from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, VerificationError, disk_errors
 from gitjournal.event import Event
 from gitjournal.flush import Packing, Pending
-from gitjournal.lease import Lease
+from gitjournal.lease import Lease, locked
 from gitjournal.pack import sync_folder
 from gitjournal.verify import Pages, verify
 from gitjournal.writer import Draft, Writer
@@ -386,21 +385,13 @@ def _note(chain: Chain) -> str:
 
 def _remove_old(journal: Journal) -> None:
     """Drop all objects that no ref reaches, from packs, loose files and logs. StorageError."""
-    with _no_folding(journal):
+    # Under the lock for joining packs, so that none goes away while git looks at it.
+    with locked(journal.path / "gitjournal" / "fold.lock"):
         _git(journal, "reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
         for stale in ("commit-graph", "commit-graphs/commit-graph-chain"):
             (journal.path / "objects" / "info" / stale).unlink(missing_ok=True)
         _git(journal, "repack", "-a", "-d", "-q", "--no-write-bitmap-index")
         _git(journal, "prune", "--expire=now")
-
-
-@contextmanager
-def _no_folding(journal: Journal) -> Iterator[None]:
-    """Hold the lock under which packs are joined, so that none goes away while git looks at it."""
-    path = journal.path / "gitjournal" / "fold.lock"
-    with disk_errors(f"lock {path}"), path.open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _left(journal: Journal, planned: Plan) -> list[str]:

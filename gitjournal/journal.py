@@ -6,7 +6,6 @@ Floor 3. Everything here is a few calls of `chain` and `writer`; the format is t
 from __future__ import annotations
 
 import difflib
-import fcntl
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from gitjournal.errors import (
 )
 from gitjournal.event import Event
 from gitjournal.flush import Pending
+from gitjournal.lease import locked
 from gitjournal.line import Line
 from gitjournal.objects import FileBlob
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
@@ -417,16 +417,10 @@ class Journal:
     def creation_lock(self) -> Iterator[None]:
         """Meanwhile no branch begins, in whatever process."""
         lock = self.path / "gitjournal" / "create.lock"
-        with disk_errors(f"lock {lock}"):
+        with disk_errors(f"make {lock.parent}"):
             lock.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        with locked(lock):
             yield
-        finally:
-            # A child forked meanwhile has the descriptor too, and would go on holding the lock.
-            fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
 
     def _refuse_case_twin(self, name: Name) -> None:
         """Two names that differ only in case would be one file on a case-insensitive disk."""

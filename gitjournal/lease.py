@@ -12,7 +12,8 @@ import json
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -121,6 +122,21 @@ class Lease:
     def forget(self) -> None:
         """In a forked child: let go of the file, or the lease would outlive the process that holds it."""
         os.close(self._fd)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Be alone among all threads and processes that lock ``path``; waits for them. A crash frees the lock."""
+    with disk_errors(f"lock {path}"):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with disk_errors(f"lock {path}"):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        # A child forked meanwhile has the descriptor too, and would go on holding the lock.
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
 
 
 def _identity(path: str | Path) -> tuple[int, int, int] | None:

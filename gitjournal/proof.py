@@ -135,7 +135,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise FormatError("bad-member", "a member of the proof is of the wrong type")
     if len(proof["path"]) > _MAX_PATH:
         raise FormatError("bad-member", f"the path has more than {_MAX_PATH} hashes")
-    proof["path"] = [_hash(one) for one in proof["path"]]
+    proof["path"] = [path_hash(one) for one in proof["path"]]
     return proof
 
 
@@ -143,7 +143,8 @@ def _parse(raw: bytes) -> dict[str, Any]:
 _TEXTS = {"inclusion": ("event", "seal"), "consistency": ("first", "second")}
 
 
-def _hash(value: object) -> bytes:
+def path_hash(value: object) -> bytes:
+    """A hash of a path, which is 32 bytes in base64. FormatError ``bad-member`` for anything else."""
     try:
         raw = sshsig.strict_base64(value) if type(value) is str else b""
     except ValueError:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from gitjournal.errors import JournalError, UsageError
-from gitjournal.keys import Agent, Ask, Signer, find
 from gitjournal.store import Store
+
+if TYPE_CHECKING:
+    from gitjournal.keys import Agent, Ask, Signer
 
 #: ``every``: each commit, and a seal when a session is closed. ``seal``: seals and their commits. ``off``: nothing.
 Mode = Literal["every", "seal", "off"]
@@ -51,6 +53,8 @@ def write(store: Store, policy: Policy) -> None:
 
 def agent(environ: Mapping[str, str]) -> Agent | None:
     """The ssh-agent of this environment."""
+    from gitjournal.keys import Agent
+
     path = environ.get("SSH_AUTH_SOCK")
     return Agent(path) if path else None
 
@@ -62,6 +66,9 @@ def signer(policy: Policy, environ: Mapping[str, str], ask: Ask | None = None) -
     """
     if policy.mode == "off":
         return None
+    # Most journals sign nothing, and every command would pay for it.
+    from gitjournal.keys import find
+
     try:
         return find(None if policy.key == "auto" else policy.key, Path.home(), ask, agent(environ))
     except JournalError as error:

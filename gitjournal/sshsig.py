@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     PrivateKey: TypeAlias = Ed25519PrivateKey | EllipticCurvePrivateKey | RSAPrivateKey
 
-#: What a signature is for: of a commit, and of a seal.
+#: Namespace of the signature of a commit; that of a seal is `seal.NAMESPACE`.
 GIT = "git"
-SEAL = "gitjournal"
 
 #: The hash that signatures made here take of the message.
 HASH = "sha512"

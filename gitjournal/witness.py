@@ -9,11 +9,9 @@ to send one.
 from __future__ import annotations
 
 import base64
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +20,7 @@ from gitjournal import canonical, cosign, merkle, pack, proof, rules, seal, sshs
 from gitjournal.cosign import Checkpoint, Cosignature
 from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, StorageError, UsageError, disk_errors
 from gitjournal.event import Event
+from gitjournal.lease import locked
 
 if TYPE_CHECKING:
     from gitjournal.journal import Journal
@@ -87,17 +86,7 @@ class Request(NamedTuple):
         sealed = Event.parse(text.encode())
         if fault := seal.own_fault(sealed) if sealed.type == "session.seal" else "not a session.seal":
             raise FormatError("bad-seal", fault)
-        return cls(old_size, [_hash(one) for one in path], sealed)
-
-
-def _hash(value: object) -> bytes:
-    try:
-        raw = sshsig.strict_base64(value) if type(value) is str else b""
-    except ValueError:
-        raw = b""
-    if len(raw) != merkle.HASH_BYTES:
-        raise FormatError("bad-member", "a hash of the proof is not 32 bytes in base64")
-    return raw
+        return cls(old_size, [proof.path_hash(one) for one in path], sealed)
 
 
 def _checkpoint(sealed: Event) -> Checkpoint:
@@ -156,7 +145,7 @@ class Witness:
             raise UsageError(f"old_size {request.old_size} is above the {wanted.size} of the seal")
         place = self._state / sha256(wanted.name.path.encode()).hexdigest()
         # Looking, comparing and writing are one step, or a slower request would put an older size back.
-        with _locked(place.with_suffix(".lock")):
+        with locked(place.with_suffix(".lock")):
             self._check_growth(request, wanted, self._newest(place.with_suffix(".seal"), wanted.name))
             # Before a signature exists, so that no crash can make the witness forget what it has signed. Also when it
             # is the size of last time: the write of that time may have been cut before it was durable.
@@ -218,21 +207,6 @@ class Witness:
 
 class _Equivocation(ConflictError):
     code = "equivocation"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Alone among all threads and processes. A crash frees the lock."""
-    with disk_errors(f"lock {path}"):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with disk_errors(f"lock {path}"):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        # A child forked meanwhile has the descriptor too, and would go on holding the lock.
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
 
 
 def _write(path: Path, content: bytes) -> None:
