@@ -52,6 +52,7 @@ def _run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] |
 
 def build(language: str, built: Path) -> list[str]:
     """Build a verifier below the folder ``built``, and return the command that runs it."""
+    built = built.resolve()  # compilers are run in other folders
     if language == "python":
         return [sys.executable, str(VERIFIERS / "verify_chain.py")]
     if language == "go":
