@@ -7,12 +7,13 @@ changed what was cosigned is found out (docs/verification.md section 13). The te
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitjournal import canonical, refs, rules, seal, sshsig
-from gitjournal.errors import FormatError, UsageError, disk_errors
+from gitjournal.errors import FormatError, UsageError
+from gitjournal.files import read_given
 from gitjournal.refs import Name
 from gitjournal.seal import Seals
 from gitjournal.signers import Accepted
@@ -31,8 +32,6 @@ NAMESPACE = "gitjournal-witness"
 _CHECKPOINT = re.compile(r"gitjournal/([^\n]+)\n([1-9][0-9]{0,7})\n([A-Za-z0-9+/]{43}=)\n")
 _KEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _MEMBERS = {"checkpoint", "key", "time", "sshsig"}
-#: A file of cosignatures; one has less than 20 KiB, whatever its key.
-_MAX_FILE = 256 * 1024 * 1024
 
 
 class Checkpoint(NamedTuple):
@@ -81,11 +80,7 @@ def _message(checkpoint: Checkpoint, time: int) -> bytes:
 
 def read(path: Path) -> list[Cosignature]:
     """The cosignatures in a file. UsageError when it holds anything else, StorageError when it cannot be read."""
-    with disk_errors(f"read the cosignatures {path}"), path.open("rb") as file:
-        raw = file.read(_MAX_FILE + 1)
-    if len(raw) > _MAX_FILE:
-        raise UsageError(f"{path} is too large for a file of cosignatures")
-    return parse(raw)
+    return parse(read_given(path, "cosignatures"))
 
 
 def parse(raw: bytes) -> list[Cosignature]:
@@ -149,21 +144,40 @@ class Cosigned:
 
         Returns the highest size that a believed witness has seen, whether the branch still agrees or not.
         """
-        seals = Seals()
-        not_checked, highest, ends = 0, 0, False
-        for one in self._by_name.get(report.branch, ()) if report.branch else ():
+        seals, highest = Seals(), 0
+        for one in self._accepted(report, self._by_name.get(report.branch, ()) if report.branch else ()):
+            highest = one.checkpoint.size
+            _hold(report, one.checkpoint, line, seals)
+        return highest
+
+    def check_proof(self, report: Report, sealed: Collection[Checkpoint]) -> None:
+        """Hold the cosignatures against the seals of a proof. Those of other branches and sizes say nothing of it."""
+        roots = {(one.name, one.size): one.root for one in sealed}
+        all_ = [one for ones in self._by_name.values() for one in ones]
+        of_these = [one for one in all_ if (one.checkpoint.name, one.checkpoint.size) in roots]
+        for one in self._accepted(report, of_these):
+            seen = one.checkpoint
+            if roots[seen.name, seen.size] == seen.root:
+                report.pinned = max(report.pinned, seen.size)
+            else:
+                _differs(report, seen)
+        if len(of_these) < len(all_):
+            report.note(f"cosignatures of other seals than the proof has: {len(all_) - len(of_these)}")
+
+    def _accepted(self, report: Report, cosignatures: Iterable[Cosignature]) -> Iterator[Cosignature]:
+        """Those that count; what is wrong with the others, and what all of them leave open, goes into the report."""
+        not_checked, ends = 0, False
+        for one in cosignatures:
             found = self._judge(report, one)
             if isinstance(found, Accepted):
-                highest = one.checkpoint.size
                 ends = ends or found.ends
-                _hold(report, one.checkpoint, line, seals)
+                yield one
             elif found:
                 not_checked += 1
         if not_checked:
             report.note(f"cosignatures of a kind that is not checked here: {not_checked}", incomplete=True)
         if ends:
             report.note("when it was cosigned: an accepted key of a witness has an end, and the time is its own word")
-        return highest
 
     def _judge(self, report: Report, one: Cosignature) -> Accepted | NotChecked | None:
         """Whether a cosignature counts; None, with a finding, when it does not."""
@@ -193,7 +207,11 @@ def _hold(report: Report, seen: Checkpoint, line: Line, seals: Seals) -> None:
         # Without their hashes nobody can say what the root is; that they are lost has been found.
         return
     elif seals.root(line.hashes, seen.size) != seen.root:
-        text = f"a witness has seen other events up to {seen.size}, with the root {seen.root.hex()}"
-        report.add("rollback", seen.size, seen.root.hex(), text)
+        _differs(report, seen)
     else:
         report.pinned = max(report.pinned, seen.size)
+
+
+def _differs(report: Report, seen: Checkpoint) -> None:
+    text = f"a witness has seen other events up to {seen.size}, with the root {seen.root.hex()}"
+    report.add("rollback", seen.size, seen.root.hex(), text)

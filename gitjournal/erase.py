@@ -11,19 +11,20 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from gitjournal import canonical, objects, refs, rules, signing, sshsig
 from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, VerificationError, disk_errors
 from gitjournal.event import Event
+from gitjournal.files import write_whole
 from gitjournal.flush import Packing, Pending
 from gitjournal.lease import Lease, locked
-from gitjournal.pack import sync_folder
-from gitjournal.verify import Pages, verify
+from gitjournal.verify import verify
+from gitjournal.walk import Pages
 from gitjournal.writer import Draft, Writer
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ _BATCH = 4096
 _GIT_SECONDS = 24 * 3600
 _ID = re.compile("[0-9a-f]{40}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+
+
+#: Is told, in one line of printable characters, how far a long work is.
+Say: TypeAlias = Callable[[str], object]
+
+
+def silent(_: str) -> None:
+    """Whoever wants to know nothing."""
+
+
+def _count(number: int, name: Name) -> str:
+    return f"{number:,} events of {str(name)!a}"
 
 
 class Plan(NamedTuple):
@@ -162,29 +175,38 @@ def _tracking(journal: Journal, names: Iterable[Name]) -> dict[str, str]:
     return {ref: oid for ref, oid in found.items() if "/".join(ref.split("/")[-2:]) in paths}
 
 
-def erase(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str, signer: Signer | None = None) -> Erased:
+def erase(
+    journal: Journal,
+    name: str | Name,
+    seqs: Sequence[int],
+    reason: str,
+    signer: Signer | None = None,
+    *,
+    say: Say = silent,
+) -> Erased:
     """Erase the payloads of events ``seqs``, on every branch that has them; first finish an erasure that was cut.
 
-    ``signer`` signs those commits again that it had signed. Raises what `plan` does, LeaseHeld when somebody writes to
-    the journal, and FormatError when one of the branches is not intact: then nothing is changed.
+    ``signer`` signs those commits again that it had signed; ``say`` is told how far it is. Raises what `plan` does,
+    LeaseHeld when somebody writes to the journal, and FormatError when one of the branches is not intact: then nothing
+    is changed.
     """
     journal.store.check_writable()
     # Meanwhile no branch begins: it could take an event along that is about to go.
     with journal.creation_lock():
-        cut = _finish(journal, signer)
+        cut = _finish(journal, signer, say)
         planned = plan(journal, name, seqs, reason)
         if not planned.branches:
             return cut or Erased(planned, 0, 0, [], [])
-        return _carry_out(journal, planned, signer)
+        return _carry_out(journal, planned, signer, say)
 
 
-def finish(journal: Journal, signer: Signer | None = None) -> Erased | None:
-    """Finish an erasure that was cut; None when there is none. Raises what `erase` does."""
+def finish(journal: Journal, signer: Signer | None = None, *, say: Say = silent) -> Erased | None:
+    """Finish an erasure that was cut; None when there is none. Arguments and errors are those of `erase`."""
     if not is_unfinished(journal):
         return None
     journal.store.check_writable()
     with journal.creation_lock():
-        return _finish(journal, signer)
+        return _finish(journal, signer, say)
 
 
 def is_unfinished(journal: Journal) -> bool:
@@ -192,7 +214,7 @@ def is_unfinished(journal: Journal) -> bool:
     return _intent(journal).exists()
 
 
-def _finish(journal: Journal, signer: Signer | None) -> Erased | None:
+def _finish(journal: Journal, signer: Signer | None, say: Say) -> Erased | None:
     try:
         raw = _intent(journal).read_bytes()
     except FileNotFoundError:
@@ -205,14 +227,14 @@ def _finish(journal: Journal, signer: Signer | None) -> Erased | None:
         raise _bad_intent(str(error)) from None
     blobs, files = sorted({*before.blobs, *now.blobs}), sorted({*before.files, *now.files})
     heads, tracking = {**now.heads, **before.heads}, {**now.tracking, **before.tracking}
-    return _carry_out(journal, now._replace(blobs=blobs, files=files, heads=heads, tracking=tracking), signer)
+    return _carry_out(journal, now._replace(blobs=blobs, files=files, heads=heads, tracking=tracking), signer, say)
 
 
 def _intent(journal: Journal) -> Path:
     return journal.path / "gitjournal" / "erase.json"
 
 
-def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased:
+def _carry_out(journal: Journal, planned: Plan, signer: Signer | None, say: Say) -> Erased:
     signed = _Signatures(signer)
     every = signing.read(journal.store).mode == "every"
     with ExitStack() as held:
@@ -223,14 +245,16 @@ def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased
             name: held.enter_context(Writer(journal.chain(name), signer=signer, sign_every=every))
             for name in planned.branches
         }
-        _check_intact(journal, planned)
-        _write(_intent(journal), _saved(planned))
+        _check_intact(journal, planned, say)
+        # Before anything changes: an erasure that was begun must not be forgotten.
+        with disk_errors(f"write {_intent(journal)}"):
+            write_whole(_intent(journal), _saved(planned))
         for name, writer in writers.items():
             # Also what is only in the tail goes to git first: there is one way to take a payload away.
             writer.flush()
             _record(journal.chain(name), writer, planned.branches[name], planned.reason)
         for name in writers:
-            _rewrite(journal.chain(name), set(planned.branches[name]), signed)
+            _rewrite(journal.chain(name), set(planned.branches[name]), signed, say)
             journal.store.drop_keeps(_note(journal.chain(name)))
             # A write that was cut and set aside may hold what is to go.
             with disk_errors("remove a cut write that was set aside"):
@@ -238,6 +262,7 @@ def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased
         for ref, oid in planned.tracking.items():
             if journal.store.read_ref(ref) == bytes.fromhex(oid):
                 journal.store.cas_ref(ref, bytes.fromhex(oid), None)
+        say("removing the old objects")
         _remove_old(journal)
     journal.store.refresh()
     left = _left(journal, planned)
@@ -246,9 +271,10 @@ def _carry_out(journal: Journal, planned: Plan, signer: Signer | None) -> Erased
     return Erased(planned, signed.resigned, signed.dropped, left, remotes(journal, planned))
 
 
-def _check_intact(journal: Journal, planned: Plan) -> None:
+def _check_intact(journal: Journal, planned: Plan, say: Say) -> None:
     """FormatError unless all branches that would be written anew are what they say: new commits vouch for them."""
     for name in planned.branches:
+        say(f"checking {_count(journal.head(name).seq, name)} first")
         report = verify(journal, name)
         if not report.ok:
             worst = report.findings[0]
@@ -283,18 +309,6 @@ def _bad_intent(why: str) -> StorageError:
         f"the file erase.json of an erasure that was cut is damaged, or not ours: {why}",
         hint="Remove gitjournal/erase.json in the journal, look at gj verify, and erase again.",
     )
-
-
-def _write(path: Path, content: bytes) -> None:
-    """On disk when it returns: an erasure that was begun must not be forgotten."""
-    with disk_errors(f"write {path}"):
-        fresh = path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    sync_folder(path.parent)
 
 
 # --- git's side ----------------------------------------------------------------------------------
@@ -338,7 +352,7 @@ class _Signatures:
         return self._made[oid]
 
 
-def _rewrite(chain: Chain, seqs: set[int], signed: _Signatures) -> None:
+def _rewrite(chain: Chain, seqs: set[int], signed: _Signatures, say: Say) -> None:
     """Derive the branch anew with these events withheld, and move its ref."""
     store = chain.store
     old = store.read_ref(chain.ref)
@@ -352,6 +366,7 @@ def _rewrite(chain: Chain, seqs: set[int], signed: _Signatures) -> None:
     for seq in range(first, len(ids) + 1):
         if seq == first or seq % objects.LEAF_SPAN == 0:
             page = pages.page(_first(seq))
+            say(f"writing anew, event {seq:,} of {_count(len(ids), chain.name)}")
         blob, files = page[seq]
         event = Event.parse(store.read(blob, b"blob", objects.EVENT_LIMIT))
         if seq in seqs and not event.withheld:

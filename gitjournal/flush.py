@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gitjournal.event import Event
+from gitjournal.files import sync_folder
 from gitjournal.objects import LEAF_SPAN, MIDDLE_SPAN, Derived, Deriver, FileBlob
-from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix, sync_folder
+from gitjournal.pack import BLOB, COMMIT, MOST_COPIED, TREE, PackObject, Prefix
 from gitjournal.store import Store
 
 #: The armoured SSHSIG of an event's commit (its bytes without one), None when it is not signed.

@@ -15,7 +15,8 @@ from typing import BinaryIO
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from gitjournal.packread import MAX_OBJECT, NotRegular, TooLarge, open_regular, read_regular
+from gitjournal.files import NotRegular, open_regular, read_regular
+from gitjournal.packread import MAX_OBJECT, TooLarge
 
 _HEAD = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,10})\x00")
 _HEAD_BYTES = 32
@@ -57,8 +58,9 @@ def _parse(file: BinaryIO, most: int) -> tuple[bytes, bytes]:
         raise BadLoose("its header is none")
     if int(head[2]) > most:
         raise TooLarge(head[1], int(head[2]))
-    size = head.end() + int(head[2])
-    parts, wanted = [content], size - len(content)
+    # Without its header, so that the content need not be copied once more.
+    content = content[head.end() :]
+    parts, wanted = [content], int(head[2]) - len(content)
     # One byte more than there should be: it shows a longer content, and lets the stream come to its end.
     while wanted >= 0 and not inflater.eof:
         more = inflater.decompress(inflater.unconsumed_tail, wanted + 1)
@@ -71,7 +73,7 @@ def _parse(file: BinaryIO, most: int) -> tuple[bytes, bytes]:
         wanted -= len(more)
     if wanted or inflater.unused_data or file.read(1):
         raise BadLoose("it has another size than it says")
-    return head[1], b"".join(parts)[head.end() :]
+    return head[1], b"".join(parts)
 
 
 def alternates(folder: Path) -> list[Path]:

@@ -109,13 +109,18 @@ def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
 
 
 def tree_entries(tree: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(mode, name, id) of each entry of a git tree. FormatError ``bad-tree`` when it is cut."""
+    """(mode, name, id) of each entry of a git tree. FormatError ``bad-tree`` when it is cut.
+
+    Also when an entry has no mode or no name.
+    """
     at = 0
     while at < len(tree):
         nul = tree.find(b"\x00", at)
-        mode, space, name = tree[at:nul].partition(b" ")
-        if nul < 0 or not space or nul + 21 > len(tree):
+        mode, _, name = tree[at:nul].partition(b" ")
+        if nul < 0 or nul + 21 > len(tree):
             raise FormatError("bad-tree", "a tree is cut in the middle of an entry")
+        if not mode or not name:
+            raise FormatError("bad-tree", "an entry of a tree has no mode or no name")
         yield mode, name, tree[nul + 1 : nul + 21]
         at = nul + 21
 

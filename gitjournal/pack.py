@@ -28,6 +28,7 @@ from typing import IO, NamedTuple, Protocol
 from isal import isal_zlib
 
 from gitjournal.errors import disk_errors
+from gitjournal.files import sync_folder
 
 #: Object types as a pack numbers them.
 COMMIT, TREE, BLOB = 1, 2, 3
@@ -284,12 +285,3 @@ def _temporary(folder: Path, prefix: str, made: list[Path], sync: bool) -> Itera
         os.fchmod(fd, 0o444)
         if sync:
             os.fsync(fd)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in ``folder`` durable."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -6,10 +6,8 @@ deleted meanwhile stays readable. Nothing here trusts an index: `store.Store.rea
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
-import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from typing import NamedTuple, TypeVar
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
+from gitjournal.files import NotRegular, open_regular
 from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry, stored_head
 from gitjournal.rules import MAX_FILE_BYTES
 
@@ -57,8 +56,6 @@ MAX_OBJECT = MAX_FILE_BYTES
 _MOST_BASE = 256 * 1024 * 1024
 # All deltas upon each other, in sizes of what is made: git's own 50, the worst that it would keep, have 13.
 _MOST_HELD = 16
-#: A larger file of refs or events is not read.
-MAX_TEXT = 256 * 1024 * 1024
 
 _T = TypeVar("_T")
 _KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
@@ -85,41 +82,6 @@ class TooLarge(BadPack):
     def __init__(self, kind: bytes, size: int) -> None:
         super().__init__(f"it claims {size} bytes")
         self.kind = kind
-
-
-class NotRegular(OSError):
-    """The file is a pipe, a device, a socket, or a link where none is followed."""
-
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(errno.EINVAL, "not a regular file", os.fspath(path))
-
-
-def open_regular(path: str | Path, flags: int = 0) -> int:
-    """A file descriptor to read from. NotRegular, and never waits for the other end of a pipe; OSError.
-
-    With ``os.O_NOFOLLOW`` in ``flags`` a symbolic link is not regular.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
-    except OSError as error:
-        if error.errno == errno.ENXIO or (error.errno == errno.ELOOP and flags & os.O_NOFOLLOW):
-            raise NotRegular(path) from None
-        raise
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
-    os.close(fd)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    raise NotRegular(path)
-
-
-def read_regular(path: str | Path, flags: int = 0) -> bytes:
-    """All of a regular file. OSError; also when it is larger than `MAX_TEXT`, as a sparse one is at no cost."""
-    with os.fdopen(open_regular(path, flags), "rb") as file:
-        if os.fstat(file.fileno()).st_size > MAX_TEXT:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
-        return file.read()
 
 
 class Pack:

@@ -7,22 +7,21 @@ found to be intact. Both are outside the journal: whoever can change it must not
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitjournal import canonical, refs
 from gitjournal.chain import Appended
-from gitjournal.errors import FormatError, JournalError, UsageError, disk_errors
+from gitjournal.errors import FormatError, StorageError, UsageError, disk_errors
+from gitjournal.files import read_given, write_whole
 from gitjournal.refs import Name
 from gitjournal.rules import MAX_SEQ
 
 if TYPE_CHECKING:
     from gitjournal.journal import Journal
-
-#: More is no file of pins: a line has at most about 1,000 bytes.
-_MAX_BYTES = 256 * 1024 * 1024
 
 
 class Pin(NamedTuple):
@@ -51,11 +50,7 @@ def parse(raw: bytes) -> list[Pin]:
 
 def read(path: Path) -> list[Pin]:
     """The pins of the file at ``path``. UsageError when it is none, StorageError when it cannot be read."""
-    with disk_errors(f"read the pins {path}"), path.open("rb") as file:
-        raw = file.read(_MAX_BYTES + 1)
-    if len(raw) > _MAX_BYTES:
-        raise UsageError(f"{path} is too large for a file of pins")
-    return parse(raw)
+    return parse(read_given(path, "pins"))
 
 
 def _pin(number: int, line: bytes) -> Pin:
@@ -87,23 +82,38 @@ class Memory:
         self._path = folder / f"{sha256(place).hexdigest()[:32]}.pins"
 
     def heads(self) -> Mapping[Name, Appended]:
-        """What is remembered. A damaged or missing memory is an empty one: it never says that something is intact."""
+        """What is remembered; nothing when there is no memory. UsageError for a damaged one, StorageError.
+
+        Whatever happens to it, a memory never says that something is intact.
+        """
         try:
             return dict(read(self._path))
-        except JournalError:
-            return {}
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                return {}
+            raise
 
     def keep(self, pins: Iterable[Pin]) -> None:
-        """Remember newer heads. StorageError."""
-        heads = dict(self.heads())
-        heads.update(pins)
+        """Remember newer heads; a damaged memory begins anew. StorageError."""
+        self._change(lambda heads: heads.update(pins))
+
+    def drop(self, names: Iterable[Name]) -> None:
+        """Forget these branches: they were deleted on purpose. StorageError."""
+        gone = {*names}
+        self._change(lambda heads: [heads.pop(name, None) for name in gone])
+
+    def _change(self, change: Callable[[dict[Name, Appended]], object]) -> None:
+        heads: dict[Name, Appended] = {}
+        with suppress(UsageError):
+            heads.update(self.heads())
+        before = dict(heads)
+        change(heads)
+        if heads == before:
+            return
         text = b"".join(Pin(name, head).line for name, head in sorted(heads.items()))
         with disk_errors(f"write {self._path}"):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Whole or not at all, also beside another verification.
-            fresh = self._path.with_suffix(f".{os.getpid()}.new")
-            fresh.write_bytes(text)
-            fresh.replace(self._path)
+            write_whole(self._path, text)
 
     def forget(self) -> None:
         """Remember nothing of this journal. StorageError."""

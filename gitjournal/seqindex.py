@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gitjournal.packread import open_regular
+from gitjournal.files import open_regular
 
 _MAGIC = b"gjseq\x00\x00\x01"
 _HEADER = struct.Struct(">8sQ4x")

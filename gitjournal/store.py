@@ -1,6 +1,7 @@
 """The git repository behind a journal: raw objects, packs, and refs by compare-and-swap.
 
-Floor 1, and the only module that knows pygit2. Reads take raw objects by id and hash them again; they never ask git
+Floor 1, and the only module that knows pygit2, which it loads when it is first needed: that takes longer than most
+readers run. Reads take raw objects by id and hash them again; they never ask git
 for parents or histories, so replace refs, grafts, shallow files and commit-graphs have no say.
 """
 
@@ -11,10 +12,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import pygit2
 
 from gitjournal import loose, pack, refs, tiers
 from gitjournal.errors import (
@@ -28,9 +28,11 @@ from gitjournal.errors import (
     VerificationError,
     disk_errors,
 )
+from gitjournal.files import NotRegular, open_regular, read_regular
 from gitjournal.loose import BadLoose
 from gitjournal.objects import EVENT_LIMIT, git_id
-from gitjournal.packread import MAX_OBJECT, BadPack, NotRegular, Packs, TooLarge, open_regular, read_regular
+from gitjournal.packedrefs import PackedRefs, Stamp
+from gitjournal.packread import MAX_OBJECT, BadPack, Packs, TooLarge
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
@@ -44,9 +46,18 @@ LIMITS = {
 }
 _MOST_RECENT = 256
 _LONGEST_PAUSE = 127
-_PACKED_REF = re.compile(rb"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
 _MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
+_WHERE_BRANCHES_ARE = ("refs/heads/", "refs/remotes/")
+_REMOTE_HEAD = re.compile(r"refs/remotes/[^/]+/HEAD")
+_BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/[^/]+)/")
+_COMMIT_ID = re.compile(rb"[0-9a-f]{40}")
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\n")
+# A config of nothing but plain lines, as git and gj write it, none of which names an extension or another file.
+_PLAIN_CONFIG = re.compile(
+    rb'(?:[ \t]*(?:\[(?!include|extensions)[a-z0-9.-]+(?: "[^"\\\n\x00]*")?\]'
+    rb'|[a-z][a-z0-9-]*[ \t]*=[^"\\#;\n\x00]*)?\n)*',
+    re.IGNORECASE,
+)
 
 
 class Run:
@@ -96,15 +107,21 @@ class Store:
         self.pack_folder = path / "objects" / "pack"
         self._packs = Packs(self.pack_folder)
         self._borrowed = [Packs(folder / "pack") for folder in loose.alternates(path / "objects")]
-        self._packed: tuple[tuple[int, int, int], dict[str, str]] = ((0, 0, 0), {})
+        self._packed = PackedRefs(self._folder)
         # Content by id, as it was when its hash was checked.
         self._recent: dict[bytes, bytes] = {}
+        self._no_links: set[str] = set()
         self._local = threading.local()
         check_kind(path)
+        for folder in ("refs", prefix.rstrip("/")):
+            if (path / folder).is_symlink():
+                raise NotAJournal(f"{path / folder} is a link: refs behind it would be read and moved elsewhere")
 
     @property
     def _repo(self) -> Any:
         """This thread's repository, for moving refs."""
+        import pygit2
+
         if not hasattr(self._local, "repo"):
             # libgit2 syncs refs only when asked, and the switch is one for the whole process. Without it a power
             # cut after a flush could leave an empty ref although the tail has been cleared.
@@ -186,7 +203,7 @@ class Store:
         """The ids (hex) of the commits at which git says that the history was cut: those of a shallow clone."""
         try:
             raw = read_regular(self.path / "shallow", os.O_NOFOLLOW)
-            return frozenset(raw.decode("ascii", "replace").split())
+            return frozenset(line.decode() for line in raw.split(b"\n") if _COMMIT_ID.fullmatch(line))
         except OSError:
             return frozenset()
 
@@ -235,6 +252,8 @@ class Store:
 
     def setting(self, name: str) -> str:
         """A value of the repository's own git config; empty when it is not there."""
+        import pygit2
+
         try:
             return _setting(pygit2.Config(str(self.path / "config")), name, "")
         except (pygit2.GitError, OSError) as error:
@@ -242,6 +261,8 @@ class Store:
 
     def set_settings(self, values: Mapping[str, str]) -> None:
         """Write values into the repository's own git config; an empty one is taken out."""
+        import pygit2
+
         try:
             config = pygit2.Config(str(self.path / "config"))
             for name, value in values.items():
@@ -257,61 +278,130 @@ class Store:
     def read_ref(self, ref: str) -> bytes | None:
         """The commit id (20 bytes) that a ref names, or None when there is no such ref.
 
-        StorageError when the ref cannot be read, or is a symbolic one: to move that would move another branch.
+        StorageError when the ref cannot be read, or is a symbolic one, or its folder is: to move that would move
+        another branch.
         """
         with disk_errors(f"read ref {ref}"):
+            path = f"{self._folder}/{ref}"
             try:
-                text = _read_small(f"{self._folder}/{ref}")
+                text = _read_small(path)
+                self._refuse_link(path[: path.rindex("/")])
             except NotRegular:
                 raise BadRef(f"ref {ref} is a link, a pipe or another thing that is no regular file") from None
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                packed = self._packed_refs().get(ref)
+                packed = self._packed.get(ref)
                 return bytes.fromhex(packed) if packed else None
         loose = _LOOSE_REF.fullmatch(text)
         if loose is None:
             raise BadRef(f"ref {ref} does not hold a commit id: {text[:60]!r}")
         return bytes.fromhex(loose[1].decode())
 
+    def _refuse_link(self, folder: str) -> None:
+        """NotRegular for a folder of refs that is a link. Looks once: journals come with links, they do not get any."""
+        if folder not in self._no_links:
+            if Path(folder).is_symlink():
+                raise NotRegular(folder)
+            self._no_links.add(folder)
+
     def list_refs(self, session: str | None = None) -> list[str]:
         """Full names of the journal's refs, sorted; with ``session`` (an encoded id) only that session's."""
         found = {f"{self.prefix}{one}/{branch}" for one, branch in self._loose_names(session)}
         begin = f"{self.prefix}{session}/" if session else self.prefix
         deep = self.prefix.count("/") + 1
-        found.update(name for name in self._packed_refs() if name.startswith(begin) and name.count("/") == deep)
+        found.update(name for name in self._packed.all() if name.startswith(begin) and name.count("/") == deep)
         return sorted(found)
 
     def _loose_names(self, session: str | None) -> Iterator[tuple[str, str]]:
         folder = self.path / self.prefix
         for one in [session] if session else _names(folder):
-            for branch in _names(folder / one, files=True):
+            # A link in the place of the folder is one ref that is no branch.
+            for branch in () if (folder / one).is_symlink() else _names(folder / one, files=True):
                 # git refuses ref names that end so: they are lock files.
                 if not branch.endswith(".lock"):
                     yield one, branch
 
-    def _packed_refs(self) -> Mapping[str, str]:
-        """Names and ids (hex) of git's packed-refs file, read again when it has changed. StorageError.
+    def tracking(self, path: str) -> dict[str, bytes]:
+        """What git remembers that remotes have of branch ``path`` (``Name.path``): commit ids by full ref name."""
+        begin = "refs/remotes/"
+        packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
+        found: dict[str, bytes] = {}
+        for remote in sorted({*_names(self.path / begin), *(name.partition("/")[0] for name in packed)}):
+            ref = f"{begin}{remote}/{path}"
+            # One that is garbage holds nothing.
+            with suppress(BadRef):
+                if oid := self.read_ref(ref):
+                    found[ref] = oid
+        return found
 
-        Also when it is a link or a pipe: to pass it over, as a verifier may, could begin a session anew that is there.
+    def copies(self) -> list[Store]:
+        """The other places of branches in this repository: what it remembers of each remote, in a clone also its own.
+
+        They share nothing with this store; their tails are not of their branches.
         """
-        path = f"{self._folder}/packed-refs"
-        with disk_errors(f"read {path}"):
-            try:
-                status = os.lstat(path)
-                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if self._packed[0] != stamp:
-                    found = _PACKED_REF.findall(read_regular(path, os.O_NOFOLLOW))
-                    names = {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found}
-                    self._packed = (stamp, names)
-            except FileNotFoundError:
-                return {}
-        return self._packed[1]
+        begin = "refs/remotes/"
+        packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
+        remotes = sorted({*_names(self.path / begin), *(name.partition("/")[0] for name in packed)})
+        prefixes = [refs.OWN_PREFIX, *(f"{begin}{remote}/" for remote in remotes)]
+        there = [one for one in prefixes if one != self.prefix and not (self.path / one.rstrip("/")).is_symlink()]
+        return [Store(self.path, prefix) for prefix in there]
+
+    def foreign_refs(self) -> int:
+        """How many refs under refs/heads and refs/remotes are no branches, here or of a remote. StorageError."""
+        found = {name for name in self._packed.all() if name.startswith(_WHERE_BRANCHES_ARE)}
+        for begin in _WHERE_BRANCHES_ARE:
+            with disk_errors(f"list {begin}"):
+                found.update(f"{begin}{name}" for name in _below(self.path / begin.rstrip("/")))
+        paths = (_BEFORE_NAME.sub("", name, count=1) for name in found if not _REMOTE_HEAD.fullmatch(name))
+        return sum(refs.parse_ref(path, "") is None for path in paths)
+
+    def packed_stamp(self) -> Stamp:
+        """What changes when git's file of packed refs does. StorageError."""
+        return self._packed.stamp()
+
+    def loose_refs(self) -> dict[str, str]:
+        """What the journal's refs hold that have a file of their own, by ``<session>/<branch>``: mostly an id (hex).
+
+        A branch that has none is in packed-refs or nowhere. StorageError for a file that cannot be read.
+        """
+        found = {}
+        for session, branch in self._loose_names(None):
+            name = f"{session}/{branch}"
+            with disk_errors(f"read ref {name}"), suppress(FileNotFoundError):
+                found[name] = _read_small(f"{self._folder}/{self.prefix}{name}").decode("ascii", "replace").strip()
+        return found
+
+    def heads(self) -> dict[str, str]:
+        """What all of the journal's refs hold, by ``<session>/<branch>``, as `loose_refs`. StorageError."""
+        # The loose ones first: one that git packs meanwhile is then seen twice, not missed.
+        loose_ones = self.loose_refs()
+        start, deep = len(self.prefix), self.prefix.count("/") + 1
+        packed = self._packed.all().items()
+        mine = {ref[start:]: oid for ref, oid in packed if ref.startswith(self.prefix) and ref.count("/") == deep}
+        return mine | loose_ones
+
+    def pack_refs(self) -> None:
+        """Write all refs into git's one file of them, as ``git pack-refs --all`` does. StorageError.
+
+        Who moves a ref meanwhile is not disturbed: git's locks are taken.
+        """
+        import pygit2
+
+        try:
+            self._repo.references.compress()
+        except (pygit2.GitError, OSError) as error:
+            raise StorageError(f"the refs of {self.path} cannot be packed: {error}") from None
+        folder = self.path / self.prefix
+        for session in _names(folder):
+            # libgit2 leaves the folders; looking into each of them is what packing is to save.
+            with suppress(OSError):
+                (folder / session).rmdir()
 
     def spellings(self, session: str) -> set[str]:
         """The encoded session ids among the refs that are ``session`` in whatever case.
 
         Looks at names alone, for it is asked whenever a session or branch begins, however many there are.
         """
-        packed = (name.removeprefix(self.prefix) for name in self._packed_refs() if name.startswith(self.prefix))
+        packed = (name.removeprefix(self.prefix) for name in self._packed.all() if name.startswith(self.prefix))
         names = {*_names(self.path / self.prefix), *(name.partition("/")[0] for name in packed)}
         return {name for name in names if name.lower() == session.lower()}
 
@@ -328,6 +418,8 @@ class Store:
 
     def _try_cas(self, ref: str, old: bytes | None, new: bytes | None) -> str:
         """One attempt: why the lock was not to be had, or nothing. Only the ref itself says how it ended."""
+        import pygit2
+
         locked = False
         try:
             with self._repo.transaction() as transaction:
@@ -398,21 +490,47 @@ def _names(folder: Path, *, files: bool = False) -> list[str]:
         return []
 
 
+def _below(folder: Path) -> Iterator[str]:
+    """The names of all refs below a folder, relative to it; a link in the place of a folder is one ref. OSError."""
+    # No recursion: a folder can be nested deeper than that goes.
+    todo = [""] if folder.is_dir() and not folder.is_symlink() else []
+    while todo:
+        begin = todo.pop()
+        with os.scandir(f"{folder}/{begin}") as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(f"{begin}{entry.name}/")
+                elif not entry.name.endswith(".lock"):
+                    yield begin + entry.name
+
+
 def check_kind(path: Path) -> None:
     """Refuse what is no SHA-1 repository with ``files`` refs, by name. Raises NotAJournal."""
     if not (path / "objects").is_dir() or not (path / "HEAD").is_file():
         raise NotAJournal(f"{path} is not a git repository")
-    try:
-        config = pygit2.Config(str(path / "config"))
-        objects = _setting(config, "extensions.objectformat", "sha1")
-        storage = _setting(config, "extensions.refstorage", "files")
-    except (pygit2.GitError, OSError) as error:
-        raise NotAJournal(f"{path / 'config'} cannot be read: {error}") from None
+    if (path / "reftable").is_dir():
+        raise NotAJournal(f"{path} keeps its refs in reftable; a journal needs files")
+    objects, storage = _extensions(path / "config")
     hint = "Make the journal with `gj init`, or git with: git init --bare --object-format=sha1 --ref-format=files"
     if objects.lower() != "sha1":
         raise NotAJournal(f"{path} uses {objects} object ids; a journal needs sha1", hint=hint)
     if storage.lower() != "files":
         raise NotAJournal(f"{path} keeps its refs in {storage}; a journal needs files", hint=hint)
+
+
+def _extensions(path: Path) -> tuple[str, str]:
+    """What a config says of the format of objects and refs."""
+    with suppress(OSError):
+        if _PLAIN_CONFIG.fullmatch(read_regular(path)):
+            return "sha1", "files"
+    import pygit2
+
+    try:
+        config = pygit2.Config(str(path))
+        objects = _setting(config, "extensions.objectformat", "sha1")
+        return objects, _setting(config, "extensions.refstorage", "files")
+    except (pygit2.GitError, OSError) as error:
+        raise NotAJournal(f"{path} cannot be read: {error}") from None
 
 
 def _setting(config: Any, name: str, default: str) -> str:
@@ -421,6 +539,8 @@ def _setting(config: Any, name: str, default: str) -> str:
 
 def create(path: Path) -> None:
     """Make an empty bare SHA-1 repository with ``files`` refs at ``path``, readable by its owner only."""
+    import pygit2
+
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         repo = pygit2.init_repository(str(path), bare=True, initial_head=f"{refs.OWN_PREFIX[11:]}journal/main")

@@ -7,6 +7,7 @@ only a line without that space proves that all the lines before it were acknowle
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,11 +17,12 @@ from typing import NamedTuple
 
 from gitjournal.errors import DamagedTail, FormatError, StorageError, disk_errors
 from gitjournal.event import Event
-from gitjournal.pack import sync_folder
-from gitjournal.packread import read_regular
+from gitjournal.files import read_regular, sync_folder
 
 _FIRST_FILL = 64 * 1024
 _MOST_FILL = 1024 * 1024
+# How often a folder is made anew that another process removes.
+_TRIES = 100
 
 
 class _Line(NamedTuple):
@@ -120,6 +122,18 @@ def _sync_data(fd: int) -> None:
         os.fsync(fd)
 
 
+def _made(path: Path) -> int:
+    """A descriptor of the file at ``path``, made with its folder where need be. OSError."""
+    for _ in range(_TRIES):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            # The writer of another branch has closed its tail and removed the folder just now.
+            continue
+    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+
+
 class Tail:
     """The tail file of one branch, open for writing. The caller holds the lease of the branch."""
 
@@ -132,8 +146,7 @@ class Tail:
         # What is in the file: nothing in a new one, and `recover` says what in one that was there.
         self._known = False
         with disk_errors(f"write {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = _made(path)
             try:
                 self._size = os.fstat(self._fd).st_size
                 if self._size == 0:
@@ -230,6 +243,8 @@ class Tail:
         if remove and self._known and self._end == 0 and not self._failed:
             with suppress(OSError):
                 self.path.unlink()
+                # Whoever looks for tails looks into each folder: only those that have one should be there.
+                self.path.parent.rmdir()
         os.close(self._fd)
 
     def _fill(self, least: int) -> None:

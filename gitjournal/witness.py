@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitjournal import canonical, cosign, merkle, pack, proof, rules, seal, sshsig
+from gitjournal import canonical, cosign, files, merkle, proof, rules, seal, sshsig
 from gitjournal.cosign import Checkpoint, Cosignature
 from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, StorageError, UsageError, disk_errors
 from gitjournal.event import Event
@@ -117,8 +117,8 @@ class Witness:
             with disk_errors(f"make the state of the witness in {state}"):
                 state.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._evidence.mkdir(mode=0o700, exist_ok=True)
-                pack.sync_folder(state)
-                pack.sync_folder(state.absolute().parent)
+                files.sync_folder(state)
+                files.sync_folder(state.absolute().parent)
 
     def answer(self, body: bytes) -> Answer:
         """Answer the body of a request. Raises only for trouble of the witness's own: its disk, its key."""
@@ -149,7 +149,8 @@ class Witness:
             self._check_growth(request, wanted, self._newest(place.with_suffix(".seal"), wanted.name))
             # Before a signature exists, so that no crash can make the witness forget what it has signed. Also when it
             # is the size of last time: the write of that time may have been cut before it was durable.
-            _write(place.with_suffix(".seal"), request.seal.raw + b"\n")
+            with disk_errors(f"write {place}"):
+                files.write_whole(place.with_suffix(".seal"), request.seal.raw + b"\n")
         return cosign.make(wanted, self.signer, int(self._clock()))
 
     def _check_signed(self, sealed: Event, wanted: Checkpoint) -> None:
@@ -199,27 +200,15 @@ class Witness:
         """Two seals, both signed, that cannot both be true: whoever knows the signer's key can see it."""
         branch = sha256(wanted.name.path.encode()).hexdigest()
         path = self._evidence / f"{branch[:32]}-{wanted.size}-{wanted.root.hex()[:32]}.json"
-        with disk_errors(f"look into {self._evidence}"):
+        with disk_errors(f"keep evidence in {self._evidence}"):
             full = len(os.listdir(self._evidence)) >= _MAX_EVIDENCE
-        if not full:
-            _write(path, canonical.dumps({"first": first.raw.decode(), "second": second.raw.decode()}) + b"\n")
+            if not full:
+                both = {"first": first.raw.decode(), "second": second.raw.decode()}
+                files.write_whole(path, canonical.dumps(both) + b"\n")
 
 
 class _Equivocation(ConflictError):
     code = "equivocation"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Put a file in the place of an older one: whole or not at all, and on the disk when this returns."""
-    fresh = path.with_suffix(".new")
-    with disk_errors(f"write {path}"):
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(fd)
-        fresh.replace(path)
-        pack.sync_folder(path.parent)
 
 
 # --- asking --------------------------------------------------------------------------------------

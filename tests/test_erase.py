@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from test_faults import Faults
 import gitjournal
 from gitjournal import erase as room
 from gitjournal import keys, objects, pack, proof, sshsig
+from gitjournal.cli_progress import shown
 from gitjournal.errors import FormatError, JournalError, LeaseHeld, NotFound, StorageError, UsageError
 from gitjournal.journal import Journal
 from gitjournal.keys import Signer
@@ -388,3 +391,32 @@ def test_what_git_remembers_of_a_remote_goes_too(journal: Journal, tmp_path: Pat
     done = room.erase(journal, "s", [5], "x")
     assert done.left == []
     assert not any(SECRET.encode() in raw for raw in everything(journal.path))
+
+
+# --- what is said meanwhile ----------------------------------------------------------------------
+
+
+def test_a_long_erasure_says_how_far_it_is(journal: Journal) -> None:
+    with journal.session("s") as session:
+        session.append_many([("message", {"n": n}, "user") for n in range(300)])
+    said: list[str] = []
+    room.erase(journal, "s", [5], "by mistake", say=said.append)
+    phases = [text.split(",")[0] for text in said]
+    assert [*dict.fromkeys(phase.split()[0] for phase in phases)] == ["checking", "writing", "removing"]
+    assert len([text for text in said if "of 313 events of 's'" in text]) >= 4, said
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_it_is_said_on_a_terminal_only_and_wiped_out(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with pytest.raises(KeyError), shown() as progress:
+        for text in ("checking 5 events", "writing anew, event 1 of 5", "writing anew, event 2 of 5", "removing"):
+            progress(text)
+        raise KeyError
+    parts = screen.getvalue().split("\r\x1b[K")
+    assert parts == (["", "checking 5 events", "writing anew, event 1 of 5", "removing", ""] if terminal else [""])

@@ -6,13 +6,19 @@ import multiprocessing
 import os
 import random
 import stat
+import subprocess
+import sys
 import threading
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pygit2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import (
     KIND_NAMES,
     PackObject,
@@ -34,6 +40,7 @@ from gitjournal import store as storage
 from gitjournal.errors import BadRef, ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.journal import Journal
 from gitjournal.pack import write as write_pack
+from gitjournal.packedrefs import PackedRefs
 from gitjournal.packread import Pack
 from gitjournal.store import Store, check_kind
 
@@ -652,3 +659,115 @@ def test_a_run_believes_no_neighbour(repo: Path) -> None:
     trees = Store(repo).run(b"tree")
     with pytest.raises(VerificationError):
         trees.read(blobs[0].oid)
+
+
+# --- many refs -----------------------------------------------------------------------------------
+
+
+def test_packed_refs_have_for_one_name_what_they_have_for_all(store: Store, repo: Path) -> None:
+    ids = [f"{number:040x}" for number in range(1, 9)]
+    lines = [
+        "# pack-refs with: peeled fully-peeled sorted ",
+        f"{ids[0]} refs/heads/s/main",
+        f"^{ids[7]}",
+        f"{ids[1]} refs/heads/s/main2",
+        f"{ids[2]} refs/heads/s/mai",
+        f"{ids[3]} refs/heads/s/main with space",
+        f"{ids[4][:39]}g refs/heads/bad/main",
+        f"x{ids[5]} refs/heads/long/main",
+        f"{ids[5]}  refs/heads/two/main",
+        f"{ids[5]} refs/heads/twice/main",
+        f"{ids[6]} refs/heads/twice/main",
+        f"{ids[7]} refs/heads/last/main",
+    ]
+    (repo / "packed-refs").write_text("\n".join(lines))
+    names = [
+        "s/main",
+        "s/main2",
+        "s/mai",
+        "s/m",
+        "bad/main",
+        "long/main",
+        "two/main",
+        "twice/main",
+        "last/main",
+        "/main",
+    ]
+    looked_up = {name: PackedRefs(str(repo)).get(f"refs/heads/{name}") for name in names}
+    table = PackedRefs(str(repo)).all()
+    assert looked_up == {name: table.get(f"refs/heads/{name}") for name in names}
+    assert looked_up["s/main"] == ids[0] and looked_up["twice/main"] == ids[6] and looked_up["last/main"] == ids[7]
+    assert [name for name in names if looked_up[name] is None] == ["s/m", "bad/main", "long/main", "two/main", "/main"]
+    assert store.heads()["s/main2"] == ids[1] and store.read_ref(REF) == bytes.fromhex(ids[0])
+
+
+def test_packing_the_refs_changes_none_and_leaves_no_folder(store: Store, repo: Path) -> None:
+    one, two = commits(repo, 2)
+    store.cas_ref(REF, None, one)
+    store.cas_ref("refs/heads/t/main", None, one)
+    before, stamp = store.heads(), store.packed_stamp()
+    assert store.loose_refs() == before == {"s/main": one.hex(), "t/main": one.hex()}
+    store.pack_refs()
+    assert store.heads() == before and store.loose_refs() == {} and store.packed_stamp() != stamp
+    assert list((repo / "refs" / "heads").iterdir()) == []
+    store.cas_ref(REF, one, two)
+    assert store.heads() == {"s/main": two.hex(), "t/main": one.hex()}
+    assert store.loose_refs() == {"s/main": two.hex()} and git_text("rev-parse", REF, cwd=repo) == two.hex()
+    store.cas_ref(REF, two, None)
+    assert store.heads() == {"t/main": one.hex()}
+
+
+def test_refs_move_while_others_pack_them(repo: Path) -> None:
+    ids = commits(repo, 40)
+
+    def move(number: int) -> None:
+        mine, before = Store(repo), None
+        for oid in ids:
+            mine.cas_ref(f"refs/heads/s{number}/main", before, oid)
+            before = oid
+
+    def pack() -> None:
+        mine = Store(repo)
+        for _ in range(20):
+            # A ref that is being moved is not packed this time.
+            with suppress(StorageError):
+                mine.pack_refs()
+
+    threads = [threading.Thread(target=move, args=(number,)) for number in range(3)] + [threading.Thread(target=pack)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Store(repo).heads() == {f"s{number}/main": ids[-1].hex() for number in range(3)}
+
+
+PIECES = [
+    "[core]", "[Extensions]", "[extensions]", "[include]", '[includeIf "x"]', '[remote "a.b"]', "[core.sub]", "\tkey",
+    "", "bare = true", "objectformat = sha256", "objectFormat=sha1", "refstorage = reftable", "path = other",
+    "a = b # c", 'a = "x' "a = b\\", "# objectformat", "; x", "[extensions] objectformat = sha256", '[extensions "x"]',
+    "\ufeff[extensions]",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6))
+def test_a_config_that_is_not_parsed_names_no_extension(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("config")
+    (folder / "other").write_text("[extensions]\n\tobjectformat = sha256\n")
+    path = folder / "config"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    if storage._PLAIN_CONFIG.fullmatch(path.read_bytes()):
+        try:
+            config = pygit2.Config(str(path))
+        except pygit2.GitError:
+            return
+        assert "extensions.objectformat" not in config and "extensions.refstorage" not in config
+
+
+def test_reading_a_journal_loads_no_libgit2(journal: Journal) -> None:
+    script = (
+        "import sys, gitjournal; j = gitjournal.open(sys.argv[1]); list(j.sessions()); list(j.events('journal'));"
+        "sys.exit('pygit2' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script, journal.path], check=True)

@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -587,3 +588,45 @@ def test_lines_up_to_the_very_end_of_the_file_make_room_for_one_more(path: Path)
         raw = write(path, [[first], chain(1, first=2, prev=first.hash)])
         assert len(found(raw).events) == 2 and raw.endswith(b"\n")
         path.unlink()
+
+
+# --- the folder ----------------------------------------------------------------------------------
+
+
+def test_the_folder_goes_with_the_last_tail_in_it(tmp_path: Path) -> None:
+    one, other = Tail(tmp_path / "tail" / "s" / "main.jsonl"), Tail(tmp_path / "tail" / "s" / "b.jsonl")
+    one.close()
+    assert other.path.exists()
+    other.close()
+    assert list((tmp_path / "tail").iterdir()) == []
+
+
+def test_a_folder_that_another_writer_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tail" / "s" / "main.jsonl"
+    removals = iter([True, True, False])
+    really = os.open
+
+    def late(name: Any, *more: Any, **options: Any) -> int:
+        if Path(name) == path and next(removals, False):
+            path.parent.rmdir()
+        return really(name, *more, **options)
+
+    monkeypatch.setattr(os, "open", late)
+    one = Tail(path)
+    assert path.exists() and next(removals, None) is None
+    one.close()
+
+
+def test_writers_of_many_branches_come_and_go_at_once(tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        for _ in range(60):
+            one = Tail(tmp_path / "tail" / "s" / f"{number}.jsonl")
+            one.append([FIVE[0].raw], sync=False)
+            one.reset()
+            one.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert list((tmp_path / "tail").iterdir()) == []

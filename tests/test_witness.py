@@ -38,7 +38,7 @@ from sealed import (
 from support import fork, forked, wait
 
 import gitjournal
-from gitjournal import canonical, cosign, keys, merkle, pack, seal, sshsig
+from gitjournal import canonical, cosign, files, keys, merkle, seal, sshsig
 from gitjournal import witness as room
 from gitjournal import witness_http as http
 from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, StorageError, UsageError
@@ -335,8 +335,8 @@ def test_killed_anywhere_while_persisting(
         return call
 
     def attack() -> None:
-        place = {"fsync": os, "replace": Path, "write": room, "sync_folder": pack}[name]
-        attribute = "_write" if name == "write" else name
+        place = {"fsync": os, "replace": Path, "write": files, "sync_folder": files}[name]
+        attribute = "write_whole" if name == "write" else name
         monkeypatch.setattr(place, attribute, dies(getattr(place, attribute)))
         ask(journal, S, one.answer)
 
@@ -350,7 +350,7 @@ def test_what_is_signed_is_on_the_disk_before(
 ) -> None:
     grown(journal, 4)
     order: list[str] = []
-    real_sync, real_replace, real_folder, real_make = os.fsync, Path.replace, pack.sync_folder, cosign.make
+    real_sync, real_replace, real_folder, real_make = os.fsync, Path.replace, files.sync_folder, cosign.make
     one = witness(tmp_path)
 
     def noting(what: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -358,7 +358,7 @@ def test_what_is_signed_is_on_the_disk_before(
 
     monkeypatch.setattr(os, "fsync", noting("file", real_sync))
     monkeypatch.setattr(Path, "replace", noting("name", real_replace))
-    monkeypatch.setattr(pack, "sync_folder", noting("folder", real_folder))
+    monkeypatch.setattr(files, "sync_folder", noting("folder", real_folder))
     monkeypatch.setattr(cosign, "make", noting("signature", real_make))
     for _ in range(2):
         order.clear()
@@ -377,7 +377,7 @@ def test_no_cosignature_when_the_disk_refuses(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr({"fsync": os, "replace": Path, "open": os, "sync_folder": pack}[name], name, full)
+    monkeypatch.setattr({"fsync": os, "replace": Path, "open": os, "sync_folder": files}[name], name, full)
     with pytest.raises(StorageError, match="No space left"):
         one.answer(Request(0, [], sealed).body)
 
@@ -424,14 +424,14 @@ def test_a_slower_request_does_not_put_an_older_size_back(
     one = witness(tmp_path)
     one.answer(Request(0, [], first).body)
     writing, go_on = threading.Event(), threading.Event()
-    real = room._write
+    real = files.write_whole
 
     def slow(path: Path, content: bytes) -> None:
         writing.set()
         assert go_on.wait(10)
         real(path, content)
 
-    monkeypatch.setattr(room, "_write", slow)
+    monkeypatch.setattr(files, "write_whole", slow)
     answers: dict[int, int] = {}
 
     def client(sealed: Event) -> None:
