@@ -112,7 +112,7 @@ func readLeaf(raw []byte, first int64) *[100]place {
 	return &places
 }
 
-// object is one that the events derive. bytes lives until the deriver's text is emptied.
+// object is one that the events derive.
 type object struct {
 	kind  string
 	id    oid
@@ -121,13 +121,15 @@ type object struct {
 
 // deriver computes the trees and the commit of each event (format 5 and 6).
 type deriver struct {
-	git                *git   // for ids
 	leaf, middle, root []byte // middle and root without their last entry, which still changes
 	leafID, middleID   oid
 	parent             *oid
 	time               int64
-	text               []byte // of the objects since it was emptied
+	text               []byte // of the objects of this leaf
 }
+
+// turn begins a leaf. The objects of the one before live on.
+func (d *deriver) turn() { d.text = make([]byte, 0, cap(d.text)) }
 
 // push derives leaf, middle and root tree, and the commit, unsigned. hash is the hex of the event's.
 func (d *deriver) push(e *event, hash []byte, p *place) [4]object {
@@ -144,7 +146,7 @@ func (d *deriver) push(e *event, hash []byte, p *place) [4]object {
 	}
 	d.leaf = fmt.Appendf(d.leaf, "100644 %08d.json\x00%s", e.seq, p.blob[:])
 	// A leaf only grows, so the bytes of this one stay what they are.
-	leaf := object{"tree", d.git.id("tree", d.leaf), d.leaf}
+	leaf := object{"tree", objectID("tree", d.leaf), d.leaf}
 	middle := d.object("tree", appendFolder(append(d.text, d.middle...), middleName(e.seq), leaf.id))
 	root := d.object("tree", appendFolder(append(d.text, d.root...), rootName(e.seq), middle.id))
 	d.leafID, d.middleID = leaf.id, middle.id
@@ -173,5 +175,5 @@ func appendFolder(tree []byte, name string, id oid) []byte {
 func (d *deriver) object(kind string, text []byte) object {
 	added := text[len(d.text):]
 	d.text = text
-	return object{kind, d.git.id(kind, added), added}
+	return object{kind, objectID(kind, added), added}
 }

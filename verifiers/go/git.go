@@ -5,11 +5,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha1"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"os/exec"
@@ -28,6 +25,16 @@ func appendHex(text, raw []byte) []byte {
 	return text
 }
 
+// objectID computes the id of an object.
+func objectID(kind string, data []byte) (id oid) {
+	var header [32]byte
+	sha := sha1.New()
+	sha.Write(append(strconv.AppendInt(append(append(header[:0], kind...), ' '), int64(len(data)), 10), 0))
+	sha.Write(data)
+	sha.Sum(id[:0])
+	return id
+}
+
 // The largest objects that are read, and the codes of larger ones (section 4).
 var (
 	largest = map[string]int64{"commit": 64 << 10, "tree": 16 << 20, "blob": maxEvent}
@@ -35,23 +42,18 @@ var (
 )
 
 // git reads objects with one child, which is started when it is needed, and again when it has ended or an answer was not
-// good (section 4). What was asked for is answered in its order.
+// good (section 4). It is asked for one object at a time: most are found without it (pack.go).
 type git struct {
 	dir     string
 	child   *exec.Cmd
-	asking  chan []byte // what is to be written to the child
-	output  *marked     // of the child
+	asking  io.Writer
+	output  *marked // of the child
 	answers *bufio.Reader
-	mark    oid   // chance in front, then a number
-	waiting []oid // asked for and not answered, marks among them
-	held    int   // bytes of the last answer that are still at the front of answers
-	big     []byte
-	sha1    hash.Hash
 }
 
 // marked is the output of git. A loose blob whose header says more than it holds is shorter than the size that git
-// prints, and whoever waits for the rest waits for ever. So each group ends with an id by chance that no repository can
-// hold; when the answer to the last one has come, this is the end, for now.
+// prints, and whoever waits for the rest waits for ever. So after each object git is asked for an id by chance that no
+// repository can hold; when the answer to that has come, this is the end, for now.
 type marked struct {
 	in         io.Reader
 	mark, last []byte
@@ -73,9 +75,9 @@ func newGit(dir string) (*git, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, err
 	}
-	g := &git{dir: dir, sha1: sha1.New(), output: &marked{}, answers: bufio.NewReaderSize(nil, 256<<10)}
-	_, err := rand.Read(g.mark[:16])
-	return g, err
+	var chance oid
+	_, err := rand.Read(chance[:])
+	return &git{dir: dir, output: &marked{mark: []byte(chance.String() + " missing\n")}, answers: bufio.NewReaderSize(nil, 64<<10)}, err
 }
 
 func (g *git) start() {
@@ -92,183 +94,72 @@ func (g *git) start() {
 	stdin, err1 := g.child.StdinPipe()
 	stdout, err2 := g.child.StdoutPipe()
 	if err1 != nil || err2 != nil || g.child.Start() != nil {
-		stdin, stdout = nil, io.NopCloser(strings.NewReader("")) // answers nothing, like a child that has ended
+		g.asking, g.output.in = io.Discard, strings.NewReader("") // answers nothing, like a child that has ended
+	} else {
+		g.asking, g.output.in = stdin, stdout
 	}
-	*g.output = marked{in: stdout}
 	g.answers.Reset(g.output)
-	g.held = 0
-	g.asking = make(chan []byte, 64)
-	// It writes in its own goroutine: git may want to be read before it reads on.
-	go func(requests <-chan []byte) {
-		for text := range requests {
-			if stdin != nil {
-				stdin.Write(text)
-			}
-		}
-	}(g.asking)
 }
 
-// stop ends the child and forgets what it was asked for.
+// stop ends the child.
 func (g *git) stop() {
-	g.waiting = nil
-	if g.child != nil {
-		if g.child.Process != nil {
-			g.child.Process.Kill()
-			g.child.Wait()
-		}
-		close(g.asking)
-		g.child = nil
+	if g.child != nil && g.child.Process != nil {
+		g.child.Process.Kill()
+		g.child.Wait()
 	}
+	g.child = nil
 }
 
-// again starts a new child for what has not been answered.
-func (g *git) again() {
-	var ids []oid
-	for _, id := range g.waiting {
-		if !g.isMark(id) {
-			ids = append(ids, id)
-		}
+// read gives the bytes of an object. It is good, or code says why not.
+func (g *git) read(kind string, id oid) (data []byte, code string) {
+	var out bytes.Buffer
+	if _, code = g.copy(&out, kind, id, largest[kind]); code != "" {
+		return nil, code
 	}
-	g.stop()
-	g.ask(ids...)
+	return out.Bytes(), ""
 }
 
-func (g *git) isMark(id oid) bool { return bytes.Equal(id[:16], g.mark[:16]) }
-
-// ask requests objects, as one group. No more than about 1,000 should wait.
-func (g *git) ask(ids ...oid) {
-	if len(ids) == 0 {
-		return
-	}
+// copy writes the bytes of an object. It is good, or code says why not; then what was written is of no worth.
+func (g *git) copy(to io.Writer, kind string, id oid, most int64) (size int64, code string) {
 	if g.child == nil {
 		g.start()
 	}
-	binary.BigEndian.PutUint32(g.mark[16:], binary.BigEndian.Uint32(g.mark[16:])+1)
-	g.output.mark = append(appendHex(nil, g.mark[:]), " missing\n"...)
-	waiting := len(g.waiting)
-	g.waiting = append(append(g.waiting, ids...), g.mark)
-	text := make([]byte, 0, 50*len(ids)+56)
-	for i := range g.waiting[waiting:] {
-		text = append(appendHex(append(text, "contents "...), g.waiting[waiting+i][:]), '\n')
+	g.output.last = g.output.last[:0]
+	fmt.Fprintf(g.asking, "contents %s\ncontents %s\nflush\n", id, g.output.mark[:2*len(id)])
+	size, code = g.receive(to, kind, id, most)
+	// A loose blob that holds more than its header says is printed as a whole, and must not speak for other objects.
+	if end, _ := g.answers.ReadSlice('\n'); !bytes.Equal(end, g.output.mark) {
+		g.stop()
+		if code == "" {
+			code = "bad-object"
+		}
 	}
-	g.asking <- append(text, "flush\n"...)
+	return size, code
 }
 
-// header reads the first line of the next answer without the id that it begins with.
-func (g *git) header() (id oid, rest []byte, good bool) {
-	g.answers.Discard(g.held)
-	g.held = 0
-	id, g.waiting = g.waiting[0], g.waiting[1:]
+func (g *git) receive(to io.Writer, kind string, id oid, most int64) (size int64, code string) {
 	line, err := g.answers.ReadSlice('\n')
-	begin := append(appendHex(nil, id[:]), ' ')
-	if err != nil || !bytes.HasPrefix(line, begin) {
-		return id, nil, false
+	rest, named := bytes.CutPrefix(line, []byte(id.String()+" "))
+	if err != nil || !named {
+		return 0, "bad-object"
 	}
-	return id, line[len(begin) : len(line)-1], true
-}
-
-// next gives id and size of the next object; a code if git does not have one of this type.
-func (g *git) next(want string) (id oid, size int64, code string) {
-	for g.isMark(g.waiting[0]) {
-		if _, _, good := g.header(); !good {
-			g.again()
-		}
+	if string(rest) == "missing\n" {
+		return 0, "missing-object"
 	}
-	id, rest, good := g.header()
-	if good && string(rest) == "missing" {
-		return id, 0, "missing-object"
+	said, length, _ := bytes.Cut(bytes.TrimSuffix(rest, []byte("\n")), []byte(" "))
+	size, err = strconv.ParseInt(string(length), 10, 64)
+	if err != nil || string(said) != kind {
+		return 0, "bad-object"
 	}
-	kind, length, _ := bytes.Cut(rest, []byte(" "))
-	size, err := strconv.ParseInt(string(length), 10, 64)
-	if err != nil || string(kind) != want {
-		return id, 0, g.bad()
+	if size > most {
+		return 0, tooBig[kind]
 	}
-	return id, size, ""
-}
-
-// bad is for an object that is not good. What comes behind it need not begin where it should.
-func (g *git) bad() string {
-	g.again()
-	return "bad-object"
-}
-
-// answer reads the object asked for first. It is good, or code says why not. data lives until the next call. If data
-// equals expected, which has this id, that is as good as hashing it.
-func (g *git) answer(kind string, expected []byte) (data []byte, code string) {
-	id, size, code := g.next(kind)
-	if code != "" {
-		return nil, code
-	}
-	if size > largest[kind] {
-		g.again()
-		return nil, tooBig[kind]
-	}
-	length := int(size) + 1 // a newline comes behind it
-	var rest []byte
-	if length+idLength <= g.answers.Size() {
-		data, _ = g.answers.Peek(length + idLength)
-		g.held = length
-		if len(data) > length {
-			data, rest = data[:length], data[length:]
-		}
-	} else {
-		if cap(g.big) < length {
-			g.big = make([]byte, length)
-		}
-		n, _ := io.ReadFull(g.answers, g.big[:length])
-		data = g.big[:n]
-		rest, _ = g.answers.Peek(idLength)
-	}
-	if len(data) < length || data[size] != '\n' || !g.isNext(rest) {
-		return nil, g.bad()
-	}
-	data = data[:size]
-	if (expected == nil || !bytes.Equal(data, expected)) && g.id(kind, data) != id {
-		return nil, g.bad()
-	}
-	return data, ""
-}
-
-const idLength = 2 * len(oid{})
-
-// isNext tells whether an answer is followed by the next one (a mark at least), or by nothing because git has ended. A
-// loose blob that holds more than its header says is printed as a whole, and must not speak for other objects.
-func (g *git) isNext(rest []byte) bool {
-	return bytes.HasPrefix(appendHex(nil, g.waiting[0][:]), rest)
-}
-
-// digest reads the blob asked for first, of any size, and gives its size and SHA-256.
-func (g *git) digest() (read file, code string) {
-	id, size, code := g.next("blob")
-	if code != "" {
-		return read, code
-	}
-	g.sha1.Reset()
-	fmt.Fprintf(g.sha1, "blob %d\x00", size)
-	sha := sha256.New()
-	_, err := io.CopyN(io.MultiWriter(g.sha1, sha), g.answers, size)
+	sha := sha1.New()
+	fmt.Fprintf(sha, "%s %d\x00", kind, size)
+	_, err = io.CopyN(io.MultiWriter(sha, to), g.answers, size)
 	end, _ := g.answers.ReadByte()
-	rest, _ := g.answers.Peek(idLength)
-	var actual oid
-	g.sha1.Sum(actual[:0])
-	if err != nil || end != '\n' || actual != id || !g.isNext(rest) {
-		return read, g.bad()
+	if err != nil || end != '\n' || oid(sha.Sum(nil)) != id {
+		return 0, "bad-object"
 	}
-	return file{size, hex.EncodeToString(sha.Sum(nil))}, ""
-}
-
-// read asks for one object and reads it. Nothing else may wait.
-func (g *git) read(kind string, id oid) ([]byte, string) {
-	g.ask(id)
-	return g.answer(kind, nil)
-}
-
-// id computes the id of an object.
-func (g *git) id(kind string, data []byte) (id oid) {
-	var header [32]byte
-	g.sha1.Reset()
-	g.sha1.Write(append(strconv.AppendInt(append(append(header[:0], kind...), ' '), int64(len(data)), 10), 0))
-	g.sha1.Write(data)
-	g.sha1.Sum(id[:0])
-	return id
+	return size, ""
 }

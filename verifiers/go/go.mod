@@ -1,3 +1,3 @@
 module verify-chain
 
-go 1.19
+go 1.22

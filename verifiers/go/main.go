@@ -7,7 +7,10 @@
 //	event.go   one event
 //	line.go    the rules between the events of a line; names; Merkle trees
 //	sign.go    seals, signatures, allowed signers
-//	git.go     objects and refs of a repository
+//	refs.go    refs of a repository
+//	git.go     objects, read with git
+//	pack.go    objects, read from packs and loose files, which is faster
+//	objects.go objects, read with either
 //	repo.go    a line in git
 //	proof.go   exports and proofs
 //	report.go  the verdict
@@ -156,12 +159,13 @@ func verifyRepository(o *options) (text string, status int, err error) {
 	}
 	var lines []*line
 	var reports []*report
-	g, err := newGit(dir)
+	objects, err := openObjects(dir)
 	if err != nil {
 		return "", 4, err
 	}
+	defer objects.close()
 	for _, one := range picked {
-		l := checkLine(g, one, o)
+		l := checkLine(objects, one, o)
 		// Only lines that stand under the name of their session are compared (section 7).
 		for i, other := range lines {
 			if l.session != "" && l.session == other.session && encode(l.session) == one.session && one.session == picked[i].session {

@@ -10,14 +10,14 @@ import (
 // run is one check of one line in git (section 8).
 type run struct {
 	*line
-	git          *git
+	objects      *objects
 	head         oid
 	rootID       oid
 	root, middle *folder // that were read last
 	derive       deriver
 	deriving     bool
-	jobs         []job
-	asked        int // how many of the jobs
+	jobs         []request // objects that must be there, not yet asked for
+	asked        []*group  // jobs
 
 	// With walk, the commits are read from the head back: actual is those from the head to the one of the place reached,
 	// which names the commit before. Without, all that is derived must be there, and lead to the head.
@@ -28,15 +28,8 @@ type run struct {
 	actualRaw []byte // the actual commit of the place that is looked at
 }
 
-// job is an object to be read and checked when all events of a leaf have been looked at.
-type job struct {
-	seq  int64
-	want object
-	file *file // what the event says of it, if it is a side file
-}
-
 // checkLine checks a line in git: by the shortcut of section 8 or, if that does not lead to the head, walking.
-func checkLine(g *git, f ref, o *options) *line {
+func checkLine(objects *objects, f ref, o *options) *line {
 	if !f.holds {
 		l := newLine(newReport(f.name, ""), o.trust)
 		l.add("wrong-ref", 0, "")
@@ -44,8 +37,7 @@ func checkLine(g *git, f ref, o *options) *line {
 	}
 	check := func(walk bool) (*line, bool) {
 		l := newLine(newReport(f.name, f.id.String()), o.trust)
-		r := &run{line: l, git: g, head: f.id, derive: deriver{git: g}, deriving: true, walk: walk}
-		defer g.stop()
+		r := &run{line: l, objects: objects, head: f.id, deriving: true, walk: walk}
 		return l, r.check()
 	}
 	l, done := check(false)
@@ -59,9 +51,13 @@ func checkLine(g *git, f ref, o *options) *line {
 	return l
 }
 
+// What is asked for in advance, so that no goroutine has to wait for another at each step.
+const leavesAhead, groupsAhead = 4, 16
+
 // check is false if the shortcut does not lead to the head.
 func (r *run) check() bool {
-	raw, code := r.git.read("commit", r.head)
+	// This one is read with git in any case: what is no repository to git has no objects.
+	raw, code := r.objects.git.read("commit", r.head)
 	c, good := readCommit(raw)
 	if code == "" && !good {
 		code = "bad-commit"
@@ -75,13 +71,21 @@ func (r *run) check() bool {
 	if r.walk {
 		r.walkBack()
 	}
-	for first := int64(0); first <= r.headSeq && !r.full(); first += 100 {
-		r.checkLeaf(first)
+	var leaves []*leaf
+	for first, opened := int64(0), int64(0); first <= r.headSeq && !r.full(); first += 100 {
+		for ; opened <= min(first+leavesAhead*100, r.headSeq); opened += 100 {
+			leaves = append(leaves, r.openLeaf(opened))
+		}
+		r.derive.turn()
+		r.checkLeaf(leaves[0])
+		leaves = leaves[1:]
+		r.checkJobs(groupsAhead)
 		if !r.walk && !r.deriving {
 			return false
 		}
 	}
-	return r.walk || r.full() || *r.derive.parent == r.head
+	r.checkJobs(0)
+	return r.walk || r.full() || r.deriving && *r.derive.parent == r.head
 }
 
 // walkBack reads the commits from the head to that of seq 1, or to one before which nothing can be read.
@@ -89,7 +93,7 @@ func (r *run) walkBack() {
 	r.reached = r.headSeq + 1
 	for id := &r.head; ; id = r.before {
 		seq := r.reached - 1
-		raw, code := r.git.read("commit", *id)
+		raw, code := r.objects.read("commit", *id)
 		if code == "missing-object" && len(r.actual) > 0 && r.isShallow(r.actualAt(r.reached)) {
 			r.leftOut = seq
 			return
@@ -115,65 +119,60 @@ func (r *run) actualAt(seq int64) oid { return r.actual[r.headSeq-seq] }
 
 // isShallow tells whether the history is cut behind a commit, as the file shallow says.
 func (r *run) isShallow(id oid) (found bool) {
-	eachLine(filepath.Join(r.git.dir, "shallow"), func(line string) { found = found || line == id.String() })
+	eachLine(filepath.Join(r.objects.git.dir, "shallow"), func(line string) { found = found || line == id.String() })
 	return found
 }
 
-// checkLeaf checks the events of a leaf tree, their side files, and the objects that they derive.
-func (r *run) checkLeaf(first int64) {
-	begin, end := first, first+100
-	if begin == 0 {
-		begin = 1
+// leaf is a leaf tree, whose events have been asked for.
+type leaf struct {
+	first, begin, end int64
+	places            *[100]place
+	code, id          string // why it has no places
+	events            *group // of each place the actual commit, if the walk came there, and the event
+}
+
+func (r *run) openLeaf(first int64) *leaf {
+	l := &leaf{first: first, begin: max(first, 1), end: min(first+100, r.headSeq+1)}
+	if l.places, l.code, l.id = r.readLeaf(first); l.code != "" {
+		return l
 	}
-	if end > r.headSeq {
-		end = r.headSeq + 1
+	wanted := make([]request, 0, 200)
+	for seq := l.begin; seq < l.end; seq++ {
+		if r.walk && seq >= r.reached {
+			wanted = append(wanted, request{kind: "commit", id: r.actualAt(seq)})
+		}
+		if p := &l.places[seq-first]; p.there {
+			wanted = append(wanted, request{kind: "blob", id: p.blob})
+		}
 	}
-	places, code, id := r.leaf(first)
-	if code != "" {
-		r.add(code, begin, id)
+	l.events = r.objects.ask(wanted)
+	return l
+}
+
+// checkLeaf checks the events of a leaf tree. Their side files, and the objects that they derive, become jobs.
+func (r *run) checkLeaf(l *leaf) {
+	if l.code != "" {
+		r.add(l.code, l.begin, l.id)
 		r.deriving = false
-		for r.seq = begin; r.seq < end; r.seq++ {
+		for r.seq = l.begin; r.seq < l.end; r.seq++ {
 			r.lose()
 		}
 		return
 	}
-	var ids []oid
-	for seq := begin; seq < end; seq++ {
-		if r.walk && seq >= r.reached {
-			ids = append(ids, r.actualAt(seq))
+	for r.seq = l.begin; r.seq < l.end; r.seq++ {
+		r.checkPlace(l, &l.places[r.seq-l.first])
+		if len(r.jobs) >= 100 || r.seq == l.end-1 {
+			r.asked = append(r.asked, r.objects.ask(r.jobs))
+			r.jobs = make([]request, 0, 100)
 		}
-		if places[seq-first].there {
-			ids = append(ids, places[seq-first].blob)
-		}
-	}
-	r.git.ask(ids...)
-	r.jobs, r.asked, r.derive.text = r.jobs[:0], 0, r.derive.text[:0]
-	for r.seq = begin; r.seq < end; r.seq++ {
-		r.checkPlace(&places[r.seq-first])
-		r.askJobs(200)
-	}
-	for i := range r.jobs {
-		r.askJobs(1)
-		r.checkJob(&r.jobs[i])
-	}
-}
-
-// askJobs asks for jobs if there are so many to ask for, in groups, and not for too many at once.
-func (r *run) askJobs(least int) {
-	for len(r.jobs)-r.asked >= least && len(r.git.waiting) < 800 {
-		var ids []oid
-		for ; r.asked < len(r.jobs) && len(ids) < 200; r.asked++ {
-			ids = append(ids, r.jobs[r.asked].want.id)
-		}
-		r.git.ask(ids...)
 	}
 }
 
 // checkPlace checks the event at r.seq.
-func (r *run) checkPlace(p *place) {
+func (r *run) checkPlace(l *leaf, p *place) {
 	if r.walk && r.seq >= r.reached {
-		raw, code := r.git.answer("commit", nil)
-		r.actualRaw = append(r.actualRaw[:0], raw...)
+		found, code := r.objects.answer(l.events)
+		r.actualRaw = found.data
 		if code != "" { // it was good when the walk came there
 			r.add(code, r.seq, r.actualAt(r.seq).String())
 			r.deriving = false
@@ -184,9 +183,9 @@ func (r *run) checkPlace(p *place) {
 	r.blob = nil
 	if p.there {
 		r.blob = &p.blob
-		var raw []byte
-		if raw, code = r.git.answer("blob", nil); code == "" {
-			e, code = r.reader.event(raw)
+		var found *request
+		if found, code = r.objects.answer(l.events); code == "" {
+			e, code = r.reader.event(found.data)
 		}
 	}
 	if code != "" {
@@ -219,7 +218,7 @@ func (r *run) checkFiles(e *event, p *place) {
 		return
 	}
 	for i := range numbered {
-		r.jobs = append(r.jobs, job{r.seq, object{kind: "blob", id: numbered[i]}, &e.files[i]})
+		r.jobs = append(r.jobs, request{seq: r.seq, kind: "blob", id: numbered[i], file: &e.files[i]})
 	}
 }
 
@@ -247,7 +246,7 @@ func (r *run) compare(e *event, p *place) {
 		wanted = derived[:3]
 	}
 	for _, one := range wanted {
-		r.jobs = append(r.jobs, job{seq: e.seq, want: one})
+		r.jobs = append(r.jobs, request{seq: e.seq, kind: one.kind, id: one.id, expected: one.bytes})
 	}
 }
 
@@ -273,21 +272,24 @@ func (r *run) difference(e *event, derived []byte) (code string) {
 	return "bad-tree"
 }
 
-func (r *run) checkJob(j *job) {
-	var code string
-	if j.file == nil {
-		_, code = r.git.answer(j.want.kind, j.want.bytes)
-		r.deriving = r.deriving && (code == "" || r.walk)
-	} else {
-		var read file
-		if read, code = r.git.digest(); code == "" && read == *j.file {
-			r.sideFiles++
-		} else if code == "" {
-			code = "bad-file"
+// checkJobs looks at the answers to jobs, but for so many groups.
+func (r *run) checkJobs(left int) {
+	for ; len(r.asked) > left; r.asked = r.asked[1:] {
+		g := r.asked[0]
+		for range g.requests {
+			q, code := r.objects.answer(g)
+			switch {
+			case q.file == nil:
+				r.deriving = r.deriving && (code == "" || r.walk)
+			case code == "" && q.read == *q.file:
+				r.sideFiles++
+			case code == "":
+				code = "bad-file"
+			}
+			if code != "" {
+				r.add(code, q.seq, q.id.String())
+			}
 		}
-	}
-	if code != "" {
-		r.add(code, j.seq, j.want.id.String())
 	}
 }
 
@@ -301,7 +303,7 @@ type folder struct {
 func (r *run) readFolder(id oid) *folder {
 	f := &folder{id: id, folders: map[string]oid{}}
 	var raw []byte
-	raw, f.code = r.git.read("tree", id)
+	raw, f.code = r.objects.read("tree", id)
 	good := treeEntries(raw, func(mode, name []byte, id oid) bool {
 		// Of two folders of one name the first one counts; comparing finds the fault.
 		if _, there := f.folders[string(name)]; !there && string(mode) == "40000" {
@@ -315,9 +317,9 @@ func (r *run) readFolder(id oid) *folder {
 	return f
 }
 
-// leaf reads the leaf tree that begins at a multiple of 100, through the root and the middle tree. A code is a finding
+// readLeaf reads the leaf tree that begins at a multiple of 100, through the root and the middle tree. A code is a finding
 // of the whole leaf.
-func (r *run) leaf(first int64) (places *[100]place, code, id string) {
+func (r *run) readLeaf(first int64) (places *[100]place, code, id string) {
 	if first == 0 {
 		r.root = r.readFolder(r.rootID)
 	}
@@ -340,7 +342,7 @@ func (r *run) leaf(first int64) (places *[100]place, code, id string) {
 	if !there {
 		return nil, "missing-object", ""
 	}
-	raw, code := r.git.read("tree", leaf)
+	raw, code := r.objects.read("tree", leaf)
 	if code == "" {
 		if places = readLeaf(raw, first); places == nil {
 			code = "bad-tree"

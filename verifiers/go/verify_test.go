@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -337,8 +338,47 @@ func deflate(text string) []byte {
 	return out.Bytes()
 }
 
+// deflated gives texts of all kinds, deflated in all ways.
+func deflated() (texts, deflated [][]byte) {
+	chance := rand.New(rand.NewSource(1))
+	for size := 0; size < 40000; size += 1 + size/3 {
+		for _, letters := range []int{1, 3, 64, 256} {
+			text := make([]byte, size)
+			for i := range text {
+				text[i] = byte(chance.Intn(letters))
+			}
+			copy(text[size/2:], text[:size/3])
+			for level := zlib.HuffmanOnly; level <= zlib.BestCompression; level++ {
+				var out bytes.Buffer
+				w, _ := zlib.NewWriterLevel(&out, level)
+				w.Write(text)
+				w.Close()
+				texts, deflated = append(texts, text), append(deflated, out.Bytes())
+			}
+		}
+	}
+	return texts, deflated
+}
+
+func TestInflate(t *testing.T) {
+	texts, deflated := deflated()
+	var i inflater
+	for n, text := range texts {
+		data, used, good := i.inflate([]byte("x"), append(deflated[n], 1, 2, 3), len(text))
+		if !good || string(data) != "x"+string(text) || used != len(deflated[n]) {
+			t.Fatal(n, len(text), len(data), used, good)
+		}
+		if _, _, good = i.inflate(nil, deflated[n], len(text)-1); good {
+			t.Error(n, "more than asked for")
+		}
+		if _, _, good = i.inflate(nil, deflated[n][:len(deflated[n])-1], len(text)); good {
+			t.Error(n, "cut")
+		}
+	}
+}
+
 // writeRepository writes the line of event1 and event2 as loose objects and gives its folder.
-func writeRepository(t *testing.T) string {
+func writeRepository(t testing.TB) string {
 	dir := t.TempDir()
 	git := func(stdin string, args ...string) string {
 		command := exec.Command("git", append([]string{"--git-dir=" + dir}, args...)...)
@@ -350,8 +390,7 @@ func writeRepository(t *testing.T) string {
 		return strings.TrimSpace(string(out))
 	}
 	git("", "init", "--quiet", "--bare", dir)
-	g, _ := newGit(dir)
-	d := deriver{git: g}
+	var d deriver
 	for _, text := range []string{event1, event2} {
 		var r reader
 		e, _ := r.event([]byte(text))
@@ -364,6 +403,70 @@ func writeRepository(t *testing.T) string {
 	}
 	git("", "update-ref", "refs/heads/demo/main", d.parent.String())
 	return dir
+}
+
+// TestPacks finds all objects without git: loose, whole in a pack, and as deltas of both kinds.
+func TestPacks(t *testing.T) {
+	dir := t.TempDir()
+	git := func(stdin string, args ...string) string {
+		command := exec.Command("git", append([]string{"--git-dir=" + dir}, args...)...)
+		command.Stdin = strings.NewReader(stdin)
+		out, err := command.Output()
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return string(out)
+	}
+	git("", "init", "--quiet", "--bare", dir)
+	chance := rand.New(rand.NewSource(1))
+	text := make([]byte, 60000)
+	chance.Read(text)
+	var paths strings.Builder
+	var contents [][]byte
+	for size := 0; size <= len(text); size += 1 + size/3 {
+		for from := 0; from <= 1000; from += 500 {
+			content := append([]byte(nil), text[from:max(size, from)]...)
+			if len(content) > 2000 {
+				copy(content[1200:], "another beginning")
+			}
+			contents = append(contents, content)
+			path := filepath.Join(dir, fmt.Sprint("file-", len(contents)))
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			paths.WriteString(path + "\n")
+		}
+	}
+	ids := git(paths.String(), "hash-object", "-w", "--stdin-paths")
+	check := func(form string, deltas bool) {
+		objects := filepath.Join(dir, "objects")
+		u := newUnpacker(objects, openPacks(objects))
+		for n, name := range strings.Fields(ids) {
+			id, _ := readID(name)
+			if data := u.read("blob", id); data == nil || !bytes.Equal(data, contents[n]) {
+				t.Error(form, name, len(contents[n]), len(data))
+			}
+			if u.read("tree", id) != nil {
+				t.Error(form, name, "is no tree")
+			}
+		}
+		bases := 0
+		for _, b := range u.bases {
+			bases += len(b.data)
+		}
+		if bases > 0 != deltas {
+			t.Error(form, "bases", bases)
+		}
+		for _, p := range u.packs {
+			p.file.Close()
+			os.Remove(p.file.Name())
+		}
+	}
+	check("loose", false)
+	for _, option := range []string{"--window=0", "--delta-base-offset", "--no-reuse-delta"} {
+		git(ids, "pack-objects", "-q", "--depth=5", option, filepath.Join(dir, "objects", "pack", "pack"))
+		check(option, option != "--window=0")
+	}
 }
 
 func TestRepository(t *testing.T) {

@@ -2,8 +2,8 @@
 
 use crate::Id;
 use crate::event::{Event, is_actor, is_hex, is_name, is_type};
-use crate::sign::{finish, object_hash, object_id};
-use ring::digest::Context;
+use crate::sign::{object_hash, object_id};
+use sha1::{Digest, Sha1};
 
 /// One entry of a leaf tree: `SSSSSSSS.json` or `SSSSSSSS.<k>`. Sorts as git sorts the names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,8 +74,8 @@ pub struct Deriver {
     /// The upper trees up to the id of their last entry, and the hash of that much.
     middle: Vec<u8>,
     root: Vec<u8>,
-    middle_hash: Context,
-    root_hash: Context,
+    middle_hash: Sha1,
+    root_hash: Sha1,
     newest: Option<[Id; 3]>,
     pub time: u64,
 }
@@ -103,13 +103,8 @@ impl Deriver {
             self.leaf.extend(entry.id);
         }
         let leaf = object_id("tree", &self.leaf);
-        let upper = |hash: &Context, lower: &Id| {
-            let mut hash = hash.clone();
-            hash.update(lower);
-            finish(hash)
-        };
-        let middle = upper(&self.middle_hash, &leaf);
-        let root = upper(&self.root_hash, &middle);
+        let middle: Id = self.middle_hash.clone().chain_update(leaf).finalize().into();
+        let root: Id = self.root_hash.clone().chain_update(middle).finalize().into();
         self.newest = Some([leaf, middle, root]);
         self.time = self.time.max(event.time);
         Trees { ids: [leaf, middle, root], leaf_size: self.leaf.len() }
@@ -129,18 +124,21 @@ impl Deriver {
         }
         self.middle.extend(format!("40000 {:02}\0", seq / 100 % 100).as_bytes());
         self.leaf.clear();
-        let begun = |tree: &[u8]| {
-            let mut hash = object_hash("tree", tree.len() + 20);
-            hash.update(tree);
-            hash
-        };
+        let begun = |tree: &[u8]| object_hash("tree", tree.len() as u64 + 20).chain_update(tree);
         self.middle_hash = begun(&self.middle);
         self.root_hash = begun(&self.root);
     }
 
-    /// The bytes, in parts, of the three trees of an event of the newest leaf.
-    pub fn bytes<'a>(&'a self, trees: &'a Trees) -> [[&'a [u8]; 2]; 3] {
-        [[&self.leaf[..trees.leaf_size], b""], [&self.middle, &trees.ids[0]], [&self.root, &trees.ids[1]]]
+    /// Leaf, middle and root tree, the upper ones up to the id of their last entry.
+    pub fn page(&self) -> [Vec<u8>; 3] {
+        [self.leaf.clone(), self.middle.clone(), self.root.clone()]
+    }
+}
+
+impl Trees {
+    /// The bytes, in parts, of the three trees; `page` is that of their leaf.
+    pub fn bytes<'a>(&'a self, [leaf, middle, root]: &'a [Vec<u8>; 3]) -> [[&'a [u8]; 2]; 3] {
+        [[&leaf[..self.leaf_size], b""], [middle, &self.ids[0]], [root, &self.ids[1]]]
     }
 }
 

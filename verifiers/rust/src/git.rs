@@ -1,16 +1,21 @@
 //! A git repository: its objects, read with one `git cat-file` (section 4), and its refs, read from the files (section 5).
 
 use crate::event::decode;
-use crate::sign::{finish, object_hash};
+use crate::pack::Unpacker;
+use crate::sign::{object_hash, object_id};
 use crate::{Code, Id, from_hex, hex};
 use ring::rand::{SecureRandom, SystemRandom};
+use sha1::Digest;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::mem::take;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread;
 
 /// A kind of object, and the code of one that is larger than its limit.
 pub struct Kind {
@@ -29,16 +34,56 @@ const NO_FAULT: Code = "";
 /// A larger file of refs is not read: it would not fit into memory.
 const MAX_REFS: u64 = 1 << 30;
 
-/// The objects of a repository. What is asked for is answered in order, after `flush`.
+/// Objects that are looked for together.
+const CHUNK: usize = 32;
+/// Chunks that wait to be looked at, at most.
+const AHEAD: usize = 64;
+
+/// The objects of a repository. What is asked for is answered in order, after `flush`. Other threads look for it in packs
+/// and loose files, chunk by chunk in turn; what they do not find, or is not good, is then read with git.
 pub struct Git {
     path: PathBuf,
     running: Option<Running>,
+    unpacker: Unpacker,
     waiting: VecDeque<Id>,
-    /// Requests of the group that is being made. git reads all of a group before it answers, so neither waits for the other.
-    requests: String,
-    /// An id that no repository can contain, as nobody could know it; and git's answer. It ends each group.
+    requests: Vec<Id>,
+    threads: Vec<(Sender<Vec<Id>>, Receiver<Chunk>)>,
+    /// How many chunks were sent, and received.
+    sent: usize,
+    received: usize,
+    chunk: Chunk,
+    /// How many of `chunk` have been looked at.
+    used: usize,
+    /// An id that no repository can contain, as nobody could know it; and git's answer. It ends each request.
     end: String,
     end_answer: Vec<u8>,
+}
+
+/// What was found, in order: kind and place in `bytes`.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    found: Vec<Option<(&'static str, Range<usize>)>>,
+}
+
+/// A thread that looks for chunks. It ends when nobody is interested any more.
+fn start_thread(mut unpacker: Unpacker, ahead: usize) -> (Sender<Vec<Id>>, Receiver<Chunk>) {
+    let (ask, asked) = channel::<Vec<Id>>();
+    let (done, chunks) = sync_channel(ahead);
+    thread::spawn(move || asked.iter().try_for_each(|ids| done.send(Chunk::read(&mut unpacker, &ids))));
+    (ask, chunks)
+}
+
+impl Chunk {
+    fn read(unpacker: &mut Unpacker, ids: &[Id]) -> Chunk {
+        let mut chunk = Chunk::default();
+        for id in ids {
+            let begin = chunk.bytes.len();
+            let kind = unpacker.read(id, &mut chunk.bytes);
+            chunk.found.push(kind.map(|kind| (kind, begin..chunk.bytes.len())));
+        }
+        chunk
+    }
 }
 
 struct Running {
@@ -54,7 +99,7 @@ impl Drop for Running {
     }
 }
 
-/// What git prints. It is at its end when the last thing that came is the end of a group: git then waits for requests, and
+/// What git prints. It is at its end when the last thing that came is the end of a request: git then waits for another, and
 /// an answer that is shorter than it says would be waited for for ever.
 struct Output {
     pipe: ChildStdout,
@@ -81,37 +126,48 @@ impl Git {
         let end = hex(&id);
         let end_answer = format!("{end} missing\n").into_bytes();
         let running = Some(start(&path, &end_answer)?);
-        Ok(Git { path, running, waiting: VecDeque::new(), requests: String::new(), end, end_answer })
+        let unpacker = Unpacker::open(&path);
+        let count = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+        let threads = (0..count).map(|_| start_thread(unpacker.another(), AHEAD / count)).collect();
+        let (waiting, requests, chunk) = (VecDeque::new(), Vec::new(), Chunk::default());
+        Ok(Git {
+            path,
+            running,
+            unpacker,
+            waiting,
+            requests,
+            threads,
+            sent: 0,
+            received: 0,
+            chunk,
+            used: 0,
+            end,
+            end_answer,
+        })
     }
 
     pub fn ask(&mut self, id: &Id) {
-        self.waiting.push_back(*id);
-        self.requests.push_str("contents ");
-        self.requests.push_str(&hex(id));
-        self.requests.push('\n');
+        self.requests.push(*id);
     }
 
-    /// Sends the group, if it is one.
+    /// Sends what was asked for.
     pub fn flush(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let requests = format!("{}contents {}\nflush\n", take(&mut self.requests), self.end);
-        if self.running.is_none() {
-            self.running = start(&self.path, &self.end_answer).ok();
-        }
-        if let Some(running) = &mut self.running {
-            running.output.get_mut().tail.clear();
-            // If git has ended, the missing answer shows it.
-            let _ = running.input.write_all(requests.as_bytes());
+        self.waiting.extend(&self.requests);
+        for chunk in take(&mut self.requests).chunks(CHUNK) {
+            // If nobody is there, nothing is found.
+            let _ = self.threads[self.sent % self.threads.len()].0.send(chunk.to_vec());
+            self.sent += 1;
         }
     }
 
-    /// Asks for one object when nothing else is waiting.
+    /// One object, whatever is waiting.
     pub fn object(&mut self, id: &Id, kind: &Kind, bytes: &mut Vec<u8>) -> Result<(), Code> {
-        self.ask(id);
-        self.flush();
-        self.answer(kind, bytes)
+        bytes.clear();
+        if self.unpacker.read(id, bytes) == Some(kind.name) && object_id(kind.name, bytes) == *id {
+            return Ok(());
+        }
+        bytes.clear();
+        self.read(id, kind, &mut |piece| bytes.extend_from_slice(piece))
     }
 
     /// The bytes of the object that was asked for first, if it is good.
@@ -122,72 +178,61 @@ impl Git {
 
     /// The same, in pieces; whether it is good is known at the end.
     pub fn stream(&mut self, kind: &Kind, mut sink: impl FnMut(&[u8])) -> Result<(), Code> {
-        let mut hash = None;
-        let id = self.receive(kind, &mut |size, piece| {
-            hash.get_or_insert_with(|| object_hash(kind.name, size)).update(piece);
-            sink(piece);
-        })?;
-        let good = finish(hash.unwrap_or_else(|| object_hash(kind.name, 0))) == id;
-        self.judge(good)
+        let id = self.waiting.pop_front().ok_or("bad-object")?;
+        match self.found(kind).filter(|bytes| object_id(kind.name, bytes) == id) {
+            Some(bytes) => sink(bytes),
+            None => self.read(&id, kind, &mut sink)?,
+        }
+        Ok(())
     }
 
     /// Whether the next answer has these bytes. Its id has been computed from them, so it need not be hashed again.
-    pub fn answer_is(&mut self, kind: &Kind, expected: &[&[u8]], bytes: &mut Vec<u8>) -> Result<(), Code> {
-        bytes.clear();
-        self.receive(kind, &mut |_, piece| bytes.extend_from_slice(piece))?;
-        let rest = expected.iter().try_fold(&bytes[..], |rest, part| rest.strip_prefix(*part));
-        self.judge(rest.is_some_and(<[u8]>::is_empty))
-    }
-
-    fn judge(&mut self, good: bool) -> Result<(), Code> {
-        if good {
-            return Ok(());
-        }
-        self.restart();
-        Err("bad-object")
-    }
-
-    /// Hands over the bytes of the next answer, with their whole number.
-    fn receive(&mut self, kind: &Kind, sink: &mut dyn FnMut(usize, &[u8])) -> Result<Id, Code> {
+    pub fn answer_is(&mut self, kind: &Kind, expected: &[&[u8]]) -> Result<(), Code> {
         let id = self.waiting.pop_front().ok_or("bad-object")?;
-        let mut code = "bad-object";
-        let result = match &mut self.running {
-            Some(running) => {
-                let answer = read_answer(&mut running.output, &id, kind, &mut code, sink);
-                match answer {
-                    Ok(()) if self.waiting.is_empty() => read_line(&mut running.output)
-                        .and_then(|line| if line == self.end_answer { Ok(()) } else { Err(strange()) }),
-                    answer => answer,
-                }
-            }
-            None => Err(strange()),
-        };
-        match result {
-            Ok(()) if code == NO_FAULT => Ok(id),
-            Ok(()) => Err(code),
-            Err(_) => {
-                self.restart();
-                Err(if code == NO_FAULT { "bad-object" } else { code })
-            }
-        }
+        let found = self.found(kind);
+        let rest = found.and_then(|found| expected.iter().try_fold(found, |rest, part| rest.strip_prefix(*part)));
+        if rest.is_some_and(<[u8]>::is_empty) { Ok(()) } else { self.read(&id, kind, &mut |_| ()) }
     }
 
-    /// Another git for the requests that have no answer yet: after the end of the first one, and after each answer that is
-    /// not good, so that nothing that an object made git print is taken for the answer of another.
-    fn restart(&mut self) {
-        self.running = None;
-        self.requests.clear();
-        for id in take(&mut self.waiting) {
-            self.ask(&id);
+    /// What the other thread found for the next request.
+    fn found(&mut self, kind: &Kind) -> Option<&[u8]> {
+        if self.used == self.chunk.found.len() {
+            self.chunk = self.threads[self.received % self.threads.len()].1.recv().ok()?;
+            self.received += 1;
+            self.used = 0;
         }
-        self.flush();
+        self.used += 1;
+        let (name, place) = self.chunk.found[self.used - 1].clone()?;
+        (name == kind.name).then(|| &self.chunk.bytes[place])
+    }
+
+    /// Reads an object with git. After any answer that is neither good nor `missing` another git is started, so that nothing
+    /// that an object made git print is taken for the answer of another.
+    pub fn read(&mut self, id: &Id, kind: &Kind, sink: &mut dyn FnMut(&[u8])) -> Result<(), Code> {
+        if self.running.is_none() {
+            self.running = start(&self.path, &self.end_answer).ok();
+        }
+        let Some(running) = &mut self.running else { return Err("bad-object") };
+        running.output.get_mut().tail.clear();
+        // If git has ended, the missing answer shows it.
+        let _ = running.input.write_all(format!("contents {}\ncontents {}\nflush\n", hex(id), self.end).as_bytes());
+        let mut code = "bad-object";
+        let answer = read_answer(&mut running.output, id, kind, &mut code, sink);
+        let ended = answer.is_ok() && read_line(&mut running.output).is_ok_and(|line| line == self.end_answer);
+        if !ended {
+            self.running = None;
+        }
+        match code {
+            NO_FAULT if ended => Ok(()),
+            NO_FAULT => Err("bad-object"),
+            code => Err(code),
+        }
     }
 
     /// Answers that are still to come are of no interest any more.
     pub fn forget(&mut self) {
-        if !self.waiting.is_empty() {
-            self.waiting.clear();
-            self.restart();
+        for _ in take(&mut self.waiting) {
+            self.found(&COMMIT);
         }
     }
 }
@@ -239,7 +284,7 @@ fn read_answer(
     id: &Id,
     kind: &Kind,
     code: &mut Code,
-    sink: &mut dyn FnMut(usize, &[u8]),
+    sink: &mut dyn FnMut(&[u8]),
 ) -> io::Result<()> {
     let header = read_line(output)?;
     let header = std::str::from_utf8(&header).ok().and_then(|line| line.strip_suffix('\n')).ok_or_else(strange)?;
@@ -257,6 +302,7 @@ fn read_answer(
         *code = kind.too_large;
         return Err(strange());
     }
+    let mut hash = object_hash(kind.name, size);
     let mut left = size;
     while left > 0 {
         let piece = output.fill_buf()?;
@@ -264,12 +310,13 @@ fn read_answer(
         if piece.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        sink(size as usize, piece);
+        hash.update(piece);
+        sink(piece);
         let length = piece.len();
         output.consume(length);
         left -= length as u64;
     }
-    if read_line(&mut output.take(1))? != b"\n" {
+    if read_line(&mut output.take(1))? != b"\n" || hash.finalize()[..] != *id {
         return Err(strange());
     }
     *code = NO_FAULT;

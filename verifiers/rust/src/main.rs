@@ -1,21 +1,22 @@
 //! Verifies a gitjournal repository, export or proof. What is checked, in which order, and what is printed is on the page
 //! docs/verification.md of the project; "section N" is a section of it, or of docs/format.md where that is said.
 //!
-//! Read in this order: main, event, json, line, repository, derive, git, sign, files, verdict.
+//! Read in this order: main, event, json, line, repository, derive, git, pack, sign, files, verdict.
 
 #![forbid(unsafe_code)]
 
-mod derive;
-mod event;
-mod files;
-mod git;
-mod json;
-mod line;
-mod repository;
-mod sign;
+pub mod derive;
+pub mod event;
+pub mod files;
+pub mod git;
+pub mod json;
+pub mod line;
+pub mod pack;
+pub mod repository;
+pub mod sign;
 #[cfg(test)]
 mod tests;
-mod verdict;
+pub mod verdict;
 
 use std::collections::HashSet;
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 //! A line in git (section 8).
 //!
-//! Objects are asked for in groups, one for each leaf tree: what the events of the leaf before derive, their side files,
-//! the next leaf tree, and the events of this leaf. So git is at work on the next answers while one is looked at.
+//! Leaf by leaf its events are asked for, and what those of an earlier leaf derive, with their side files. That is looked for
+//! while the events of the leaves between are checked.
 
 use crate::derive::{Commit, Deriver, Entry, Trees, commit_text, leaf_entries, tree_entries};
 use crate::event::Event;
@@ -11,8 +11,9 @@ use crate::line::Line;
 use crate::sign::{Trust, object_id, verify};
 use crate::{Code, Id, from_hex, hex};
 use ring::digest::{Context, SHA256};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::take;
+use std::ops::RangeInclusive;
 
 /// Checks one line. `shallow` is what the file of this name holds.
 pub fn check<'t>(git: &mut Git, trust: &'t Trust, name: &Ref, head: Id, shallow: &HashSet<Id>) -> Line<'t> {
@@ -57,6 +58,17 @@ struct PendingFile {
     size: u64,
 }
 
+/// Leaves whose events are asked for in advance, so that no thread has to wait for another at each step.
+const AHEAD: u64 = 4;
+
+/// What the events of a leaf need.
+#[derive(Default)]
+struct Page {
+    pending: Vec<Pending>,
+    files: Vec<PendingFile>,
+    trees: [Vec<u8>; 3],
+}
+
 /// A middle or root tree: its id, and its folders or the code of what is wrong.
 type Upper = (Id, Result<HashMap<Vec<u8>, Id>, Code>);
 /// Code and id of what is wrong with a tree on the way to an event.
@@ -73,8 +85,9 @@ struct Check<'g, 't> {
     /// Only in the shortcut: the newest derived commit, and those that are good, with their trees.
     newest: Option<Id>,
     settled: Vec<Id>,
-    pending: Vec<Pending>,
-    files: Vec<PendingFile>,
+    /// False from the first commit on that is not the derived one.
+    comparing: bool,
+    page: Page,
     middle: Option<Upper>,
     bytes: Vec<u8>,
     nodes: Vec<Node>,
@@ -93,8 +106,8 @@ impl<'g, 't> Check<'g, 't> {
             walk: None,
             newest: None,
             settled: Vec::new(),
-            pending: Vec::new(),
-            files: Vec::new(),
+            comparing: true,
+            page: Page::default(),
             middle: None,
             bytes: Vec::new(),
             nodes: Vec::new(),
@@ -104,7 +117,10 @@ impl<'g, 't> Check<'g, 't> {
     /// False: the shortcut does not do.
     fn run(&mut self, name: &Ref, walk: Option<(&[Id], &HashSet<Id>)>) -> bool {
         let head = self.head;
-        if let Err(code) = self.git.object(&head, &COMMIT, &mut self.bytes) {
+        // With git in any case: what is no repository to git has no objects.
+        self.bytes.clear();
+        let bytes = &mut self.bytes;
+        if let Err(code) = self.git.read(&head, &COMMIT, &mut |piece| bytes.extend_from_slice(piece)) {
             self.line.find(code, None, &hex(&head));
             return true;
         }
@@ -166,28 +182,29 @@ impl<'g, 't> Check<'g, 't> {
     /// All events of the line, leaf by leaf. False: the shortcut does not do.
     fn events(&mut self, last: u64, root: Id) -> bool {
         let root = self.read_upper(root);
-        let mut leaf = self.leaf_id(&root, 0).and_then(|id| {
-            self.git.ask(&id);
-            self.git.flush();
-            self.receive_leaf(id)
-        });
-        for page in 0..=last / 100 {
-            let places = (page * 100).max(1)..=(page * 100 + 99).min(last);
-            let next = if page < last / 100 { self.leaf_id(&root, page + 1) } else { Err(("", String::new())) };
-            self.ask_pending();
-            next.iter().for_each(|id| self.git.ask(id));
-            for entries in places.clone().map(|seq| entries_of(&leaf, seq)) {
-                event_entry(entries).iter().for_each(|entry| self.git.ask(&entry.id));
+        let places = |page: u64| (page * 100).max(1)..=(page * 100 + 99).min(last);
+        let (mut leaves, mut asked) = (VecDeque::new(), VecDeque::new());
+        for page in 0..last / 100 + 1 + AHEAD {
+            // What is asked for in advance is answered in this order.
+            if page >= AHEAD {
+                asked.push_back(take(&mut self.page));
+                asked.back().iter().for_each(|page| self.ask_page(page));
+            }
+            if page <= last / 100 {
+                let leaf = self.leaf_id(&root, page).and_then(|id| self.read_leaf(id));
+                self.ask_events(&leaf, places(page));
+                leaves.push_back(leaf);
             }
             self.git.flush();
-            if !self.settle() {
+            let Some(page) = page.checked_sub(AHEAD) else { continue };
+            if page >= AHEAD && !asked.pop_front().is_none_or(|page| self.settle(page)) {
                 return false;
             }
-            let next_leaf = next.and_then(|id| self.receive_leaf(id));
+            let leaf = leaves.pop_front().unwrap_or(Err(("", String::new())));
             if let Err((code, id)) = &leaf {
-                self.line.find(code, Some(*places.start()), id);
+                self.line.find(code, Some(*places(page).start()), id);
             }
-            for seq in places {
+            for seq in places(page) {
                 match leaf {
                     Ok(_) => self.event(seq, entries_of(&leaf, seq)),
                     Err(_) => self.lose(),
@@ -199,11 +216,18 @@ impl<'g, 't> Check<'g, 't> {
             if self.walk.is_none() && !self.deriving {
                 return false;
             }
-            leaf = next_leaf;
+            self.page.trees = self.deriver.page();
         }
-        self.ask_pending();
+        asked.push_back(take(&mut self.page));
+        asked.back().iter().for_each(|page| self.ask_page(page));
         self.git.flush();
-        self.settle()
+        asked.into_iter().all(|page| self.settle(page))
+    }
+
+    fn ask_events(&mut self, leaf: &Result<Vec<Entry>, TreeFault>, places: RangeInclusive<u64>) {
+        for entries in places.map(|seq| entries_of(leaf, seq)) {
+            event_entry(entries).iter().for_each(|entry| self.git.ask(&entry.id));
+        }
     }
 
     fn read_upper(&mut self, id: Id) -> Upper {
@@ -228,8 +252,8 @@ impl<'g, 't> Check<'g, 't> {
         look_up(self.middle.insert(upper), &format!("{:02}", page % 100))
     }
 
-    fn receive_leaf(&mut self, id: Id) -> Result<Vec<Entry>, TreeFault> {
-        let answer = self.git.answer(&TREE, &mut self.bytes);
+    fn read_leaf(&mut self, id: Id) -> Result<Vec<Entry>, TreeFault> {
+        let answer = self.git.object(&id, &TREE, &mut self.bytes);
         answer.and_then(|()| leaf_entries(&self.bytes).ok_or("bad-tree")).map_err(|code| (code, hex(&id)))
     }
 
@@ -271,7 +295,7 @@ impl<'g, 't> Check<'g, 't> {
             return;
         }
         for ((_, id), file) in found.into_iter().zip(&event.files) {
-            self.files.push(PendingFile { seq, id, sha256: file.sha256.clone(), size: file.size });
+            self.page.files.push(PendingFile { seq, id, sha256: file.sha256.clone(), size: file.size });
         }
     }
 
@@ -296,42 +320,41 @@ impl<'g, 't> Check<'g, 't> {
             self.newest = Some(id);
         }
         let look = Some(actual.unwrap_or(id)).filter(|look| self.walk.is_none() || *look != id);
-        self.pending.push(Pending { seq, time, commit, trees, look });
+        self.page.pending.push(Pending { seq, time, commit, trees, look });
     }
 
-    fn ask_pending(&mut self) {
-        for pending in &self.pending {
+    fn ask_page(&mut self, page: &Page) {
+        for pending in &page.pending {
             pending.look.iter().chain(&pending.trees.ids).for_each(|id| self.git.ask(id));
         }
-        self.files.iter().for_each(|file| self.git.ask(&file.id));
+        page.files.iter().for_each(|file| self.git.ask(&file.id));
     }
 
-    /// Looks at the answers for `ask_pending`. False: the shortcut does not do.
-    fn settle(&mut self) -> bool {
-        let mut comparing = true;
-        for pending in take(&mut self.pending) {
+    /// Looks at the answers for `ask_page`. False: the shortcut does not do.
+    fn settle(&mut self, page: Page) -> bool {
+        for pending in page.pending {
             if let Some(look) = pending.look {
-                comparing = match self.walk {
-                    None => self.git.answer_is(&COMMIT, &[pending.commit.as_bytes()], &mut self.bytes).is_ok(),
-                    Some(_) => self.compare(&pending, look, comparing),
+                self.comparing = match self.walk {
+                    None => self.git.answer_is(&COMMIT, &[pending.commit.as_bytes()]).is_ok(),
+                    Some(_) => self.compare(&pending, look),
                 };
             }
-            for (id, parts) in pending.trees.ids.iter().zip(self.deriver.bytes(&pending.trees)) {
-                match self.git.answer_is(&TREE, &parts, &mut self.bytes) {
+            for (id, parts) in pending.trees.ids.iter().zip(pending.trees.bytes(&page.trees)) {
+                match self.git.answer_is(&TREE, &parts) {
                     Err(_) if self.walk.is_none() => return false,
-                    Err(code) if comparing => self.line.find(code, Some(pending.seq), &hex(id)),
+                    Err(code) if self.comparing => self.line.find(code, Some(pending.seq), &hex(id)),
                     _ => {}
                 }
             }
             if let (None, Some(derived)) = (&self.walk, pending.look) {
-                if !comparing {
+                if !self.comparing {
                     return false;
                 }
                 self.settled.push(derived);
             }
         }
-        self.deriving &= comparing;
-        for file in take(&mut self.files) {
+        self.deriving &= self.comparing;
+        for file in page.files {
             let (mut hash, mut size) = (Context::new(&SHA256), 0);
             let answer = self.git.stream(&SIDE_FILE, |piece| {
                 hash.update(piece);
@@ -349,9 +372,9 @@ impl<'g, 't> Check<'g, 't> {
     }
 
     /// compare(e) for a commit that is not the derived one. False: nothing more is compared.
-    fn compare(&mut self, pending: &Pending, actual: Id, comparing: bool) -> bool {
+    fn compare(&mut self, pending: &Pending, actual: Id) -> bool {
         let answer = self.git.answer(&COMMIT, &mut self.bytes);
-        if !comparing {
+        if !self.comparing {
             return false;
         }
         let code = match answer.map(|()| (Commit::read(&self.bytes), Commit::read(pending.commit.as_bytes()))) {

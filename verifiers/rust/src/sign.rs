@@ -2,19 +2,16 @@
 
 use crate::event::moment;
 use crate::{Hash, Id};
-use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
+use ring::digest::{Algorithm, Context, SHA256, SHA512};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA512,
     RsaPublicKeyComponents, UnparsedPublicKey,
 };
+use sha1::{Digest, Sha1};
 
 fn digest<const SIZE: usize>(algorithm: &'static Algorithm, parts: &[&[u8]]) -> [u8; SIZE] {
     let mut context = Context::new(algorithm);
     parts.iter().for_each(|part| context.update(part));
-    finish(context)
-}
-
-pub fn finish<const SIZE: usize>(context: Context) -> [u8; SIZE] {
     let mut out = [0; SIZE];
     out.copy_from_slice(context.finish().as_ref());
     out
@@ -25,17 +22,13 @@ pub fn sha256(parts: &[&[u8]]) -> Hash {
 }
 
 /// The beginning of git's hash of an object: its type and size have been taken in.
-pub fn object_hash(kind: &str, size: usize) -> Context {
-    let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
-    context.update(format!("{kind} {size}\0").as_bytes());
-    context
+pub fn object_hash(kind: &str, size: u64) -> Sha1 {
+    Sha1::new_with_prefix(format!("{kind} {size}\0"))
 }
 
 /// The id of a git object.
 pub fn object_id(kind: &str, bytes: &[u8]) -> Id {
-    let mut context = object_hash(kind, bytes.len());
-    context.update(bytes);
-    finish(context)
+    object_hash(kind, bytes.len() as u64).chain_update(bytes).finalize().into()
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
