@@ -29,12 +29,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from changes import following
 from run import built
 from vectors.make import judge
 from vectors.make.cases_git import MAIN
 from vectors.make.cases_seals import ALICE, signed, statement
 from vectors.make.disk import read_repo, write_repo
-from vectors.make.gitkit import Lies, Repo, oid
+from vectors.make.gitkit import Lies, Repo
 from vectors.make.kit import Line
 from vectors.make.runners import LANGUAGES, Answer, Runner, environment
 
@@ -92,26 +93,10 @@ def flips(data: bytes, masks: int) -> Iterator[tuple[str, bytes]]:
 
 
 def rehashed(repo: Repo, name: str, data: bytes) -> dict[str, bytes | None]:
-    """All objects and refs that follow from another content of one object.
-
-    Whoever names another object stands behind it in the repository.
-    """
-    kind = repo.objects[name][0]
-    new = {name: oid(kind, data)}
-    files: dict[str, bytes | None] = {path_of(new[name]): loose(kind, data)}
-    for other, (kind, content) in repo.objects.items():
-        if other == name or kind == "blob":
-            continue
-        changed = content
-        for old, now in new.items():
-            if kind == "tree":
-                changed = changed.replace(bytes.fromhex(old), bytes.fromhex(now))
-            else:
-                changed = changed.replace(old.encode(), now.encode())
-        if changed != content:
-            new[other] = oid(kind, changed)
-            files[path_of(new[other])] = loose(kind, changed)
-    files |= {ref: f"{new[target]}\n".encode() for ref, target in repo.refs.items() if target in new}
+    """All objects and refs that follow from another content of one object."""
+    new = following(repo.objects, name, data)
+    files: dict[str, bytes | None] = {path_of(now): loose(kind, content) for now, kind, content in new.values()}
+    files |= {ref: f"{new[target][0]}\n".encode() for ref, target in repo.refs.items() if target in new}
     return files
 
 
