@@ -38,7 +38,7 @@ def form_fault(data: Mapping[str, Any], seq: int) -> str:
     """What is wrong with a seal's own members; empty when nothing is."""
     if data.keys() != _MEMBERS:
         return f"a seal has the members {', '.join(sorted(_MEMBERS))}"
-    if type(data["size"]) is not int or data["size"] != seq - 1:
+    if type(data["size"]) is not int or not 1 <= data["size"] == seq - 1:
         return f"the seal of event {seq} is not on the {seq - 1} events before it"
     if type(data["signatures"]) is not list or not all(map(_is_signature, data["signatures"])):
         return "signatures is not a list of {key, sshsig}"

@@ -68,6 +68,27 @@ def test_the_python_verifier_knows_them() -> None:
     assert run.returncode == 0, (run.stdout + run.stderr).decode()[-4000:]
 
 
+@pytest.mark.timeout(1200)
+def test_gj_verify_knows_them() -> None:
+    """In the words of a verifier, and byte for byte; the gate runs all cases so."""
+    cases = ("--case", "lines/*", "--case", "refs/*", "--case", "proofs/e*")
+    command = [sys.executable, VERIFIERS / "run.py", "--only", "python,gj", *cases]
+    run = subprocess.run(command, capture_output=True, check=False)
+    assert run.returncode == 0, (run.stdout + run.stderr).decode()[-4000:]
+
+
+def test_the_rules_for_gj_are_about_few_cases(layout: Any, cases: list[dict[str, Any]]) -> None:
+    rules = importlib.import_module("vectors.make.gj_rules")
+    assert layout
+    exports = [case for case in cases if case["input"].endswith((".jsonl", ".json")) and "repo" not in case["input"]]
+    found = {one["name"]: rules.allowed(one, one["args"], VERIFIERS / "vectors" / one["input"]) for one in exports}
+    assert len(exports) > 1300
+    assert {one["name"] for one in exports if found[one["name"]] - {one["exit"]}} == {
+        "seals/signers-revoked-and-none-allowed",
+        "seals/signature-required-of-nobody-known",
+    }
+
+
 def test_a_wrong_verifier_is_found_out(layout: Any, cases: list[dict[str, Any]]) -> None:
     judge = importlib.import_module("vectors.make.judge")
     assert layout

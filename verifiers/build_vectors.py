@@ -11,6 +11,7 @@ from pathlib import Path
 from vectors.make import (
     cases_canonical,
     cases_commits,
+    cases_fuzz,
     cases_git,
     cases_hostile,
     cases_lines,
@@ -30,7 +31,7 @@ FOLDERS = ("canonical", "members", "lines", "git", "refs", "hostile", "seals", "
 CASES = (
     *(cases_canonical, cases_members, cases_lines),
     *(cases_git, cases_commits, cases_trees, cases_objects, cases_refs, cases_hostile),
-    *(cases_seals, cases_signatures, cases_signers, cases_signed, cases_proofs),
+    *(cases_seals, cases_signatures, cases_signers, cases_signed, cases_proofs, cases_fuzz),
 )
 
 

@@ -36,7 +36,7 @@ func readSeal(e *event, seq int64) (s sealed, good bool) {
 	root, isRoot := textIf(get(members, "root"), isHash)
 	checkpoint, isString := textIf(get(members, "checkpoint"), anyText)
 	list := get(members, "signatures")
-	if len(members) != 4 || !whole || size != seq-1 || !isRoot || !isString || len(list) == 0 || list[0] != '[' {
+	if len(members) != 4 || !whole || size == 0 || size != seq-1 || !isRoot || !isString || len(list) == 0 || list[0] != '[' {
 		return s, false
 	}
 	s = sealed{size: size, time: e.time, session: string(e.session), checkpoint: checkpoint}

@@ -78,8 +78,8 @@ export class Line {
     if (this.firstLost < seq) return; // root and hash cannot be computed
     this.tree ??= new Tree(this.host);
     while (this.tree.size < seq - 1) this.tree.push(hex(this.hashes.data, 32 * this.tree.size, 32));
-    const checkpoint = checkpointOf(encodeName(e.session), encodeName(this.branch), seq - 1, this.tree.root());
-    const good = isSeal(e.data, seq) && e.data.root === this.tree.root() && e.data.checkpoint === checkpoint;
+    const good = isSeal(e.data, seq) && e.data.root === this.tree.root() &&
+      e.data.checkpoint === checkpointOf(encodeName(e.session), encodeName(this.branch), seq - 1, e.data.root);
     if (good) awaitSignatures(this.report, e, seq, id);
     else this.report.add("bad-seal", seq, id);
   }

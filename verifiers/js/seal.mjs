@@ -78,7 +78,7 @@ export function checkpointOf(session, branch, size, root) {
 
 /** Rules 1 and 4, and that the root can be one. */
 export function isSeal(data, seq) {
-  return hasExactly(data, "checkpoint", "root", "signatures", "size") && data.size === seq - 1 &&
+  return hasExactly(data, "checkpoint", "root", "signatures", "size") && data.size === seq - 1 && data.size > 0 &&
     typeof data.root === "string" && /^[0-9a-f]{64}$/.test(data.root) && typeof data.checkpoint === "string" &&
     Array.isArray(data.signatures) && data.signatures.every((signature) =>
       hasExactly(signature, "key", "sshsig") && typeof signature.key === "string" && typeof signature.sshsig === "string");

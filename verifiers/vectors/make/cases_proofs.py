@@ -122,6 +122,15 @@ def _inclusion(suite: Suite) -> None:
                 )
 
 
+def _full_of_marks(suite: Suite) -> None:
+    """Marks within strings do not count, however they are escaped there."""
+    line = Line()
+    line.add("message", {"t": ',[{"\\' * 400 + '\\\\"', "u": [[], {}] * 300})
+    line.add("session.seal", statement(line))
+    members = of_event(line[2], line[3], inclusion(leaves(line, 2), 1))
+    suite.proof("event-full-of-marks", "what a proof has few of, in the event", write(members), line={"seals": 1})
+
+
 def _events(suite: Suite) -> None:
     line = talk(6)
     line.add("session.seal", statement(line))
@@ -143,6 +152,7 @@ def _events(suite: Suite) -> None:
         verdict={"unchecked": [*texts, "the payloads of withheld events: 1"]},
         line={"withheld": [[3, 3]]},
     )
+    _full_of_marks(suite)
     edited = line[3].change(data={"edited": True})
     suite.proof("event-edited", "another payload", write({**good, "event": edited.raw.decode()}), BAD)
     header = line[3].change(actor="assistant")
@@ -490,7 +500,20 @@ def _form(suite: Suite) -> None:
     )
     deep = Raw(b"[" * 63 + b"]" * 63)
     case("depth-64", write({**good, "path": deep}), "bad-member")
+    # 7 of the 1,000 marks outside of strings are not in the path.
+    case("path-of-1000-marks", write({**good, "path": b64([bytes(32)] * 994)}), "bad-member")
+    case("path-of-1001-marks", write({**good, "path": b64([bytes(32)] * 995)}), "bad-json")
+    case("path-of-1001-lists", write({**good, "path": [[]] * 498}), "bad-json")
+    case("path-of-3000-texts", write({**good, "path": ["\\"] * 3000}), "bad-json")
     case("depth-65", write({**good, "path": Raw(b"[" + deep + b"]")}), "bad-json")
+    suite.generated(
+        "form-64-mib-of-empty-lists",
+        "more values than memory is for",
+        "proof",
+        [("bad-json", None, "")],
+        generate=["listed_proof", 64 << 20],
+        rss=600,
+    )
     suite.generated(
         "form-64-mib-and-a-byte",
         "a file that is too large",

@@ -78,6 +78,14 @@ def long_proof(folder: Path, size: int) -> Path:
     return path
 
 
+def listed_proof(folder: Path, size: int) -> Path:
+    """A proof file of so many bytes that is right JSON: an object with a list of empty lists."""
+    path = folder / "x.json"
+    count = (size - 13) // 3
+    path.write_bytes(b'{"path":[' + b"[]," * count + b'""]}\n')
+    return path
+
+
 def deep_proof(folder: Path, levels: int) -> Path:
     """A proof file of very many levels."""
     path = folder / "x.json"

@@ -225,16 +225,23 @@ def _grown(old: bytes, new: bytes) -> bytes | None:
     return _varint(len(old)) + _varint(len(new)) + b"\xb0" + struct.pack("<H", same) + bytes([len(rest)]) + rest
 
 
+#: So many deltas upon each other, and no more, git makes (pack.depth).
+_DEEPEST = 4095
+
+
 def pack(repo: Repo) -> bytes:
     """All objects of a repository as a pack, trees as deltas to the one of the same kind before."""
     out = bytearray(b"PACK" + struct.pack(">II", 2, len(repo.objects)))
     before: list[tuple[str, bytes]] = []
+    depth: dict[str, int] = {}
     for name, (kind, data) in repo.objects.items():
         delta = None
         if kind == "tree":
-            found = ((base, _grown(old, data)) for base, old in reversed(before[-3:]))
+            bases = [(base, old) for base, old in reversed(before[-3:]) if depth[base] < _DEEPEST]
+            found = ((base, _grown(old, data)) for base, old in bases)
             base, delta = next(((base, delta) for base, delta in found if delta), ("", None))
             before.append((name, data))
+            depth[name] = depth[base] + 1 if delta else 0
         if delta:
             out += _header(7, len(delta)) + bytes.fromhex(base) + stored(delta)
         else:

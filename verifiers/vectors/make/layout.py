@@ -141,6 +141,17 @@ class _Steps:
         idx.write_bytes(data)
 
     @staticmethod
+    def far_in_idx(path: Path, name: str) -> None:
+        """Let the index say that an object lies beyond 2 GiB, at a place that it does not have."""
+        idx = next((path / "objects" / "pack").glob("*.idx"))
+        data = bytearray(idx.read_bytes())
+        count = struct.unpack(">I", data[8 + 255 * 4 : 8 + 256 * 4])[0]
+        at = 1032 + 24 * count + 4 * _index_of(bytes(data[1032 : 1032 + 20 * count]), name)
+        data[at : at + 4] = b"\xff\xff\xff\xff"
+        idx.chmod(0o644)
+        idx.write_bytes(data)
+
+    @staticmethod
     def damage_in_pack(path: Path, name: str) -> None:
         """Change a byte in the middle of an object's zlib stream."""
         idx = next((path / "objects" / "pack").glob("*.idx"))

@@ -1,4 +1,4 @@
-"""The five verifiers as commands: how each is built, and run.
+"""The five verifiers, and `gj verify`, as commands: how each is built, and run.
 
 They are started by small servers, one a thread (`fork_server.py`).
 """
@@ -16,13 +16,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 VERIFIERS = Path(__file__).resolve().parents[2]
 LANGUAGES = ("python", "go", "rust", "js", "java")
+#: `gj verify`, with the command line and the verdict of a verifier.
+GJ = "gj"
 SECONDS = 60
 _SERVER = Path(__file__).with_name("fork_server.py")
+_GJ = Path(__file__).with_name("gj_verdict.py")
 _BATCH = Path(__file__).with_name("Batch.java")
 _BATCH_JS = Path(__file__).with_name("batch.mjs")
 
@@ -55,6 +59,10 @@ def build(language: str, built: Path) -> list[str]:
     built = built.resolve()  # compilers are run in other folders
     if language == "python":
         return [sys.executable, str(VERIFIERS / "verify_chain.py")]
+    if language == GJ:
+        if not find_spec("gitjournal"):
+            raise Missing("gitjournal is not installed here")
+        return [sys.executable, str(_GJ)]
     if language == "go":
         _run("go", "build", "-o", built / "verify_chain_go", ".", cwd=VERIFIERS / "go")
         return [str(built / "verify_chain_go")]
@@ -149,9 +157,10 @@ class Runner:
     def _server(self) -> subprocess.Popen[bytes]:
         """The server of this thread. It ends when its standard input does."""
         if not hasattr(self._servers, "process"):
-            program = self.command[1:] if self.language == "python" else []
+            program = self.command[1:] if self.language in ("python", GJ) else []
             start = [sys.executable, str(_SERVER), *program]
-            self._servers.process = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env = {**os.environ, "PYTHONPATH": str(VERIFIERS)}
+            self._servers.process = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         made: subprocess.Popen[bytes] = self._servers.process
         return made
 
