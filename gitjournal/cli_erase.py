@@ -11,6 +11,7 @@ import click
 
 from gitjournal.cli_base import FAILED, App, journal_option, json_option, name_argument, pass_app
 from gitjournal.cli_names import find, parse_seqs
+from gitjournal.cli_progress import shown
 from gitjournal.cli_proof import own_signer
 from gitjournal.errors import UsageError
 
@@ -32,15 +33,17 @@ def erase(
 ) -> None:
     """Erase the payloads of events for good, on every branch that has them. SEQS is like 17,20-25.
 
-    The events stay as headers, so the chain, seals and proofs still verify; a session.erasure says what was done and
-    why. Commits change from the first erased event on. Old objects are removed from this repository; copies elsewhere
-    must be told: the command for each known remote is printed. Nobody may write to the journal meanwhile.
+    NAME is a whole name. The events stay as headers, so the chain, seals and proofs still verify; a session.erasure
+    says what was done and why. Commits change from the first erased event on. Old objects are removed from this
+    repository; copies elsewhere must be told: the command for each known remote is printed. Nobody may write to the
+    journal meanwhile.
     """
     from gitjournal import erase as room
 
     journal = app.journal()
     if not dry_run and (finish or room.is_unfinished(journal)):
-        cut = room.finish(journal, own_signer(journal.store))
+        with shown() as progress:
+            cut = room.finish(journal, own_signer(journal.store), say=progress)
         app.note("finished an erasure that was cut" if cut else "no erasure was cut")
         if cut:
             _say(app, cut.plan, cut, as_json)
@@ -50,14 +53,15 @@ def erase(
         return
     if name is None or seqs is None or reason is None:
         raise UsageError("an erasure needs NAME, SEQS and --reason")
-    target = find(journal, name)
+    target = find(journal, name, by="whole")
     if target.seq is not None:
         raise UsageError("give the events as SEQS, and the name without a position")
     wanted = parse_seqs(seqs)
     if dry_run:
         _say(app, room.plan(journal, target.name, wanted, reason), None, as_json)
         return
-    done = room.erase(journal, target.name, wanted, reason, own_signer(journal.store))
+    with shown() as progress:
+        done = room.erase(journal, target.name, wanted, reason, own_signer(journal.store), say=progress)
     _say(app, done.plan, done, as_json)
     if done.left:
         click.get_current_context().exit(FAILED)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 class Notes:
     """What a run of `gj verify` has said, kept for its page."""
 
-    def __init__(self, path: str, given: Iterable[tuple[str, str]], proof: str | None) -> None:
-        """``path`` is where the page goes; ``proof`` the file that is checked, if it is not a journal."""
+    def __init__(self, path: str, given: Iterable[tuple[str, str]], file: str | None) -> None:
+        """``path`` is where the page goes; ``file`` the one that is checked, if it is not a journal."""
         self._path = Path(path)
         self._given = tuple(given)
-        self._proof = proof
+        self._file = file
         self.reports: list[Report] = []
         self.unreadable: list[str] = []
 
@@ -36,9 +36,9 @@ class Notes:
         from gitjournal.report_html import Context, page
         from gitjournal.writer import now
 
-        journal = None if self._proof else app.journal()
+        journal = None if self._file else app.journal()
         context = Context(
-            where=str(Path(self._proof).absolute() if self._proof else app.place().absolute()),
+            where=str(Path(self._file).absolute() if self._file else app.place().absolute()),
             when=f"{now()[:19].replace('T', ' ')} UTC",
             program=f"gj {__version__}",
             exit_status=exit_status,

@@ -5,10 +5,11 @@ Floor 6. Changes nothing in the journal; the memory of verified heads is kept el
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -22,21 +23,22 @@ from gitjournal.cli_base import (
     pass_app,
     read_file,
 )
+from gitjournal.cli_given import Options, Remembered, gone
 from gitjournal.cli_names import find
-from gitjournal.cli_read import by_session
-from gitjournal.errors import JournalError, StorageError, UsageError
+from gitjournal.errors import JournalError, NotAJournal, UsageError
 
 if TYPE_CHECKING:
-    from gitjournal.chain import Appended
+    from gitjournal.chain import Chain
+    from gitjournal.checks import Checks
     from gitjournal.cli_report import Notes
-    from gitjournal.cosign import Cosigned
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
-    from gitjournal.signers import AllowedSigners
-    from gitjournal.verdict import Signer
-    from gitjournal.verify import Checks, Report
+    from gitjournal.verdict import Report, Signer
 
-    Heads: TypeAlias = Mapping[Name, Sequence[Appended]]
+    #: What remotes are known to have, by session.
+    Copies: TypeAlias = Mapping[str, Sequence[Chain]]
+
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 
 
 @click.command(short_help="Check that nothing was changed, lost or slipped in.")
@@ -46,11 +48,12 @@ if TYPE_CHECKING:
 @click.option("--revoked-keys", metavar="FILE", help="Public keys whose signatures never count.")
 @click.option("--require-signed", is_flag=True, help="A branch that no allowed signer has signed is broken.")
 @click.option("--pin", "pins", metavar="FILE", multiple=True, help="Heads that were kept with gj pin.")
-@click.option("--expect-seq", type=click.IntRange(1), metavar="N", help="With --expect-head, for one NAME.")
+@click.option("--expect-seq", metavar="N", help="With --expect-head, for one NAME.")
 @click.option("--expect-head", metavar="HASH", help="The event hash that the branch had at N.")
 @click.option("--cosigned", metavar="FILE", multiple=True, help="What witnesses have signed: gj witness ask.")
 @click.option("--witnesses", metavar="FILE", help="With --cosigned: whose cosignatures count, as allowed signers.")
 @click.option("--proof", metavar="FILE", help="Check a proof (gj prove) instead; needs no journal.")
+@click.option("--export", metavar="FILE", help="Check a JSONL export (gj export) instead; needs no journal.")
 @click.option("--forget", is_flag=True, help="First forget the heads that earlier runs have found.")
 @click.option("--report", metavar="FILE", help="Write the result to FILE as a page of HTML, too.")
 @json_option
@@ -68,28 +71,13 @@ def verify(app: App, /, names: tuple[str, ...], everything: bool, as_json: bool,
     options = Options(**given)
     if names and everything:
         raise UsageError("give names or --all, not both")
-    if options.proof is None:
+    file = options.proof or options.export
+    if file is None:
         _finish(app, _journal(app, names, options), as_json, _notes(names, options))
         return
-    if names or everything or options.pins or options.expect_seq or options.cosigned:
-        raise UsageError("--proof checks the file alone: leave the names, pins and cosignatures out")
-    _finish(app, [[_proof(options)]], as_json, _notes(names, options))
-
-
-class Options(NamedTuple):
-    """What the command was told besides names and output."""
-
-    allowed_signers: str | None
-    revoked_keys: str | None
-    require_signed: bool
-    pins: tuple[str, ...]
-    expect_seq: int | None
-    expect_head: str | None
-    cosigned: tuple[str, ...]
-    witnesses: str | None
-    proof: str | None
-    forget: bool
-    report: str | None
+    if names or everything or (options.proof and options.export):
+        raise UsageError("--proof and --export each check one file alone: leave the names and the other one out")
+    _finish(app, [[_proof(options) if options.proof else _export(options)]], as_json, _notes(names, options))
 
 
 def _finish(app: App, run: Iterable[list[Report] | JournalError], as_json: bool, page: Notes | None) -> None:
@@ -135,55 +123,125 @@ def _heaviest(statuses: set[int]) -> int:
 def _proof(options: Options) -> Report:
     from gitjournal import proof
 
+    if options.pins or options.head():
+        raise UsageError("a proof has no head: leave the pins out")
     raw = read_file(str(options.proof), proof.MAX_BYTES + 1)
-    return proof.check(raw, _signers(options), require_signed=options.require_signed)
+    signers, cosigned = options.signers(), options.cosignatures()
+    return proof.check(raw, signers, require_signed=options.require_signed, cosigned=cosigned)
+
+
+def _export(options: Options) -> Report:
+    from gitjournal.export_check import check_export
+
+    head = options.head()
+    return check_export(Path(str(options.export)), options.checks(), [head] if head else [])
 
 
 def _journal(app: App, names: tuple[str, ...], options: Options) -> Iterator[list[Report] | JournalError]:
     """The reports of each name, or why there are none; then those of branches that were there before."""
-    from gitjournal.erase import is_unfinished
-    from gitjournal.verify import Checks
+    from dataclasses import replace
 
-    signers = _signers(options)
-    journal = app.journal()
-    if is_unfinished(journal):
-        app.note("an erasure was begun and is not finished: gj erase --finish")
-    memory = _memory(journal)
-    if options.forget:
-        memory.forget()
-    expected = _expected(journal, names, options)
-    for name, head in memory.heads().items():
+    checks = options.checks()
+    journal, copies = _open(app)
+    _say_cut(app, journal)
+    expected = {name: [*heads] for name, heads in checks.expected.items()}
+    if head := options.head():
+        if len(names) != 1:
+            raise UsageError("--expect-seq and --expect-head are of one branch: give its name")
+        expected.setdefault(find(journal, names[0]).name, []).append(head)
+    remembered = Remembered(journal, forget=options.forget)
+    for name, head in remembered.heads.items():
         expected.setdefault(name, []).append(head)
-    cosigned = _cosigned(options)
+    foreign = journal.store.foreign_refs()
     seen: dict[Name, Report] = {}
-    for reports in _checked(journal, names, Checks(signers, options.require_signed, expected, cosigned)):
-        if not isinstance(reports, JournalError):
-            seen.update((report.branch, report) for report in reports if report.branch)
+    for reports in _checked(journal, copies, names, replace(checks, expected=expected)):
+        for report in () if isinstance(reports, JournalError) else reports:
+            if foreign:
+                report.note(f"refs that are no line of a journal: {foreign}")
+            remembered.tell(report)
+            if report.branch:
+                seen[report.branch] = report
         yield reports
-    kept = [*expected, *(name for name in cosigned.names if name not in expected)] if cosigned else [*expected]
-    gone = [name for name in kept if name not in seen and _is_meant(names, name)]
-    yield [_gone(name, expected.get(name, ()), cosigned) for name in gone]
-    _remember(memory, seen)
+    kept = {*expected, *(checks.cosigned.names if checks.cosigned else ())}
+    lost = sorted(name for name in kept - seen.keys() if _is_meant(names, name))
+    missing = [gone(name, expected.get(name, ()), checks.cosigned) for name in lost]
+    for report in missing:
+        remembered.tell(report)
+    yield missing
+    remembered.keep(seen.values())
 
 
-def _checked(journal: Journal, names: tuple[str, ...], checks: Checks) -> Iterator[list[Report] | JournalError]:
+def _say_cut(app: App, journal: Journal) -> None:
+    """Say what was begun and is not finished."""
+    from gitjournal import delete, erase
+    from gitjournal.render import printable
+
+    if erase.is_unfinished(journal):
+        app.note("an erasure was begun and is not finished: gj erase --finish")
+    try:
+        if (session := delete.cut_session(journal)) is not None:
+            app.note(printable(f"a deletion was cut; finish it with gj delete {shlex.quote(session)}"))
+    except JournalError as error:
+        app.note(str(error))
+
+
+def _open(app: App) -> tuple[Journal, Copies]:
+    """The journal, and what its remotes are known to have.
+
+    Also one whose every branch is so damaged that nothing but the names of refs is like a journal.
+    """
+    from gitjournal.journal import open_journal
+
+    journal = open_journal(app.place(), check=False)
+    copies = _copies(journal)
+    try:
+        journal.check_format()
+    except NotAJournal as error:
+        if not _sessions(journal, copies):
+            raise
+        app.note(str(error))
+    return journal, copies
+
+
+def _copies(journal: Journal) -> Copies:
+    from gitjournal.chain import Chain
+    from gitjournal.refs import parse_ref
+
+    found: dict[str, list[Chain]] = {}
+    for store in journal.store.copies():
+        for ref in store.list_refs():
+            if name := parse_ref(ref, store.prefix):
+                found.setdefault(name.session, []).append(Chain(store, name))
+    return found
+
+
+def _sessions(journal: Journal, copies: Copies) -> list[str]:
+    """All sessions, here or only at a remote; the journal's own log is the first."""
+    from gitjournal.refs import JOURNAL_SESSION
+
+    found = {*copies, *(name.session for name in journal.sessions())}
+    # A clone of single branches has no log.
+    own = [JOURNAL_SESSION] if journal.branches(JOURNAL_SESSION) else []
+    return [*own, *sorted(found - {*own})]
+
+
+def _checked(
+    journal: Journal, copies: Copies, names: tuple[str, ...], checks: Checks
+) -> Iterator[list[Report] | JournalError]:
     """The reports of each name, or why there are none; one that cannot be read does not stop the rest."""
-    from gitjournal.refs import JOURNAL_SESSION, Name
+    from gitjournal.refs import Name
     from gitjournal.verify import verify as check
     from gitjournal.verify import verify_session
 
-    for text in names or [None, *(session for session, _ in by_session(journal))]:
+    for text in names or _sessions(journal, copies):
         try:
-            if text is None:
-                # A clone of single branches has no log.
-                if journal.chain(Name(JOURNAL_SESSION)).exists():
-                    yield [check(journal, Name(JOURNAL_SESSION), checks)]
-                continue
             name = journal.resolve(text) if names else Name(text)
-            if text == name.session:
-                yield sorted(verify_session(journal, name.session, checks), key=lambda report: report.name != text)
-            else:
-                yield [check(journal, name, checks)]
+            branch = None if text == name.session else name.branch
+            there = [one for one in copies.get(name.session, ()) if branch in (None, one.name.branch)]
+            reports = verify_session(journal, name.session, checks, branch=branch, copies=there)
+            # A name that is not listed, and yet there: behind a link.
+            reports = reports or [check(journal, name, checks)]
+            yield sorted(reports, key=lambda report: report.name != str(name))
         except JournalError as error:
             yield error
 
@@ -194,7 +252,8 @@ def _notes(names: tuple[str, ...], options: Options) -> Notes | None:
 
     if options.report is None:
         return None
-    given = [("branches", name) for name in names or (() if options.proof else ("all",))]
+    file = options.proof or options.export
+    given = [("branches", name) for name in names or (() if file else ("all",))]
     for label, path in (
         ("allowed signers", options.allowed_signers),
         ("revoked keys", options.revoked_keys),
@@ -202,95 +261,17 @@ def _notes(names: tuple[str, ...], options: Options) -> Notes | None:
         *(("cosignatures", path) for path in options.cosigned),
         ("witnesses", options.witnesses),
         ("proof", options.proof),
+        ("export", options.export),
     ):
         given += named_file(label, path)
     if options.expect_seq:
         given.append(("expected head", f"{options.expect_head} at {options.expect_seq}"))
     given += [("asked for", "every branch signed")] if options.require_signed else []
-    return Notes(options.report, given, options.proof)
-
-
-# --- what is known from elsewhere ----------------------------------------------------------------
-
-
-def _signers(options: Options) -> AllowedSigners | None:
-    from gitjournal.signers import AllowedSigners, revoked_keys
-
-    if options.allowed_signers is None:
-        if options.revoked_keys is not None or options.require_signed:
-            raise UsageError("--require-signed and --revoked-keys need --allowed-signers: without it nobody counts")
-        return None
-    revoked = revoked_keys(read_file(options.revoked_keys)) if options.revoked_keys else ()
-    return AllowedSigners.parse(read_file(options.allowed_signers), revoked)
-
-
-def _expected(journal: Journal, names: tuple[str, ...], options: Options) -> dict[Name, list[Appended]]:
-    """The heads that the user has kept."""
-    from gitjournal import pins
-    from gitjournal.chain import Appended
-
-    expected: dict[Name, list[Appended]] = {}
-    for path in options.pins:
-        for pin in pins.read(Path(path)):
-            expected.setdefault(pin.name, []).append(pin.head)
-    if (options.expect_seq is None) != (options.expect_head is None):
-        raise UsageError("--expect-seq and --expect-head go together")
-    if options.expect_seq is not None and options.expect_head is not None:
-        if len(names) != 1:
-            raise UsageError("--expect-seq and --expect-head are of one branch: give its name")
-        if not pins.is_hash(options.expect_head):
-            raise UsageError(f"--expect-head {options.expect_head!a} is not an event hash of 64 hex digits")
-        expected.setdefault(find(journal, names[0]).name, []).append(Appended(options.expect_seq, options.expect_head))
-    return expected
-
-
-def _cosigned(options: Options) -> Cosigned | None:
-    """The cosignatures that the user has kept, and the witnesses that he believes."""
-    from gitjournal import cosign
-    from gitjournal.signers import AllowedSigners
-
-    if bool(options.cosigned) != (options.witnesses is not None):
-        raise UsageError("--cosigned and --witnesses go together: without witnesses no cosignature counts")
-    if options.witnesses is None:
-        return None
-    kept = [one for path in options.cosigned for one in cosign.read(Path(path))]
-    return cosign.Cosigned(kept, AllowedSigners.parse(read_file(options.witnesses)))
-
-
-def _memory(journal: Journal) -> Any:
-    import platformdirs
-
-    from gitjournal.pins import Memory
-
-    return Memory(platformdirs.user_state_path("gitjournal") / "verified", journal.path)
-
-
-def _remember(memory: Any, seen: Mapping[Name, Report]) -> None:
-    from gitjournal.chain import Appended
-    from gitjournal.pins import Pin
-
-    heads = [Pin(name, Appended(one.head_seq, one.head_hash)) for name, one in seen.items() if one.ok and one.head_seq]
-    # Where nothing can be kept (a read-only home), the check is worth as much as a first one.
-    with suppress(StorageError):
-        memory.keep(heads)
+    return Notes(options.report, given, file)
 
 
 def _is_meant(names: tuple[str, ...], name: Name) -> bool:
     return not names or str(name) in names or name.session in names
-
-
-def _gone(name: Name, heads: Sequence[Appended], cosigned: Cosigned | None) -> Report:
-    from gitjournal.line import Line
-    from gitjournal.verify import Report
-
-    report = Report(str(name), name)
-    if heads:
-        newest = max(heads)
-        report.add("truncated", None, newest.hash, f"the branch is gone; it had event {newest.seq} before")
-    if cosigned:
-        cosigned.check(report, Line())
-    report.note("the events: the branch is not there")
-    return report
 
 
 # --- output --------------------------------------------------------------------------------------
@@ -350,4 +331,6 @@ def _say_unchecked(app: App, notes: Mapping[str, Mapping[str, str]], total: int)
         text = next(iter(texts.values())) if same else topic
         where = next(iter(texts)) if len(texts) == 1 else f"{len(texts)} of {total} branches"
         alone = len(texts) == total and same
+        # Of a hash as much as tells it from others; --json has all of it.
+        text = _HASH.sub(r"\1", text)
         app.say("  " + printable(text if alone else f"{text} ({where}{'' if same else '; --json has each'})"))

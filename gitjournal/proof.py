@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitjournal import canonical, merkle, seal, sshsig
+from gitjournal.cosign import parse_checkpoint
 from gitjournal.errors import FormatError, NotFound, UsageError
 from gitjournal.event import Event
 from gitjournal.line import Line
@@ -17,6 +18,7 @@ from gitjournal.trust import Trust
 from gitjournal.verdict import Report
 
 if TYPE_CHECKING:
+    from gitjournal.cosign import Cosigned
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
     from gitjournal.signers import AllowedSigners
@@ -25,6 +27,7 @@ FORMAT, VERSION = "gitjournal-proof", 1
 #: A proof holds at most two events, escaped as JSON text.
 MAX_BYTES = 64 * 1024 * 1024
 _MAX_PATH = 64
+_MOST_VALUES = 1000
 
 
 # --- making --------------------------------------------------------------------------------------
@@ -97,7 +100,13 @@ def _path(hashes: list[bytes]) -> list[str]:
 # --- checking ------------------------------------------------------------------------------------
 
 
-def check(raw: bytes, signers: AllowedSigners | None = None, *, require_signed: bool = False) -> Report:
+def check(
+    raw: bytes,
+    signers: AllowedSigners | None = None,
+    *,
+    require_signed: bool = False,
+    cosigned: Cosigned | None = None,
+) -> Report:
     """Check a proof file: all findings are in the report, whose head is that of the (newer) seal."""
     report = Report("proof")
     trust = Trust(report, signers)
@@ -108,17 +117,23 @@ def check(raw: bytes, signers: AllowedSigners | None = None, *, require_signed: 
     else:
         for one in seals:
             trust.check_seal(one, (None, ""))
+        if cosigned is not None:
+            cosigned.check_proof(report, [parse_checkpoint(one.stored_data["checkpoint"]) for one in seals])
     report.note("all other events: a proof shows what it names")
     report.note("whether newer events were cut off: no head was expected")
     if require_signed and not report.signed_to:
         report.add("bad-signature", None, "", "no signature of an allowed signer is there")
     trust.close()
+    if report.withheld:
+        report.note(f"the payloads of withheld events: {len(report.withheld)}")
     return report
 
 
 def _parse(raw: bytes) -> dict[str, Any]:
     if len(raw) > MAX_BYTES:
         raise FormatError("bad-json", f"a proof has at most {MAX_BYTES} bytes")
+    if not _has_few_values(raw):
+        raise FormatError("bad-json", f"a proof has at most {_MOST_VALUES} values")
     if not raw.endswith(b"\n"):
         canonical.loads(raw)
         raise FormatError("not-canonical", "the newline at the end is missing")
@@ -137,6 +152,15 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise FormatError("bad-member", f"the path has more than {_MAX_PATH} hashes")
     proof["path"] = [path_hash(one) for one in proof["path"]]
     return proof
+
+
+def _has_few_values(raw: bytes) -> bool:
+    """Whether few of the bytes `,` `[` `{` stand outside of strings: each list of nothing would take 64 bytes."""
+    # Without these escapes each quote begins or ends a string; with so many strings there are too many values as well.
+    most = 4 * _MOST_VALUES + 100
+    pieces = raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', most)
+    marks = sum(piece.count(mark) for piece in pieces[::2] for mark in (b",", b"[", b"{"))
+    return len(pieces) <= most and marks <= _MOST_VALUES
 
 
 #: The events in each kind of proof, in the order in which they are checked.

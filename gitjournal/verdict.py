@@ -41,7 +41,7 @@ class Report:
     """What was checked of one branch, what was found, and what could not be checked."""
 
     name: str
-    #: The branch; None for a proof.
+    #: The branch; None for a proof, for what a remote has of one, and for an export of which no event can be read.
     branch: Name | None = None
     head_seq: int = 0
     head_hash: str = ""
@@ -68,6 +68,8 @@ class Report:
     incomplete: bool = False
     #: What a proof shows, as JSON; None for a branch.
     proven: dict[str, Any] | None = None
+    #: The full ref; empty where there is none.
+    ref: str = ""
 
     @property
     def ok(self) -> bool:
@@ -88,6 +90,7 @@ class Report:
         """The report as JSON, the same in every run over the same bytes."""
         return {
             "name": self.name,
+            "ref": self.ref or None,
             **({} if self.proven is None else {"proven": self.proven}),
             "verdict": {0: "ok", 1: "broken", 3: "incomplete"}[self.exit_status],
             "head": {"seq": self.head_seq, "hash": self.head_hash or None, "commit": self.commit or None},

@@ -7,47 +7,28 @@ and each derived id must be the one that git has. The result is data; printing i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gitjournal import objects, tail
+from gitjournal.checks import Checks, LineCheck
 from gitjournal.errors import BadRef, FormatError, NotFound, VerificationError
 from gitjournal.event import Event
-from gitjournal.line import Line
 from gitjournal.objects import Deriver
-from gitjournal.seal import Seals
-from gitjournal.trust import Trust
 from gitjournal.verdict import MAX_FINDINGS, Finding, Report
+from gitjournal.walk import History, Pages
 
 if TYPE_CHECKING:
-    from gitjournal.chain import Appended, Chain
-    from gitjournal.cosign import Cosigned
+    from gitjournal.chain import Chain
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
-    from gitjournal.signers import AllowedSigners
-    from gitjournal.store import Store
 
-T = TypeVar("T")
-_PARENT = re.compile(rb"\nparent ([0-9a-f]{40})\n")
 
 __all__ = ["MAX_FINDINGS", "Checks", "Finding", "Report", "verify", "verify_session"]
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """What a verification knows from elsewhere than the journal."""
-
-    #: Whose signatures count. None: nobody's, and the report says so.
-    signers: AllowedSigners | None = None
-    #: A branch without a signature of one of them is a finding.
-    require_signed: bool = False
-    #: Heads that were kept, by branch: the branch must still have these events.
-    expected: Mapping[Name, Sequence[Appended]] = field(default_factory=dict)
-    #: What witnesses have cosigned: the branches must still begin so.
-    cosigned: Cosigned | None = None
 
 
 def verify(journal: Journal, name: str | Name, checks: Checks | None = None) -> Report:
@@ -55,21 +36,57 @@ def verify(journal: Journal, name: str | Name, checks: Checks | None = None) -> 
     return _checked(journal.chain(journal.resolve(name)), checks or Checks()).report
 
 
-def verify_session(journal: Journal, session: str, checks: Checks | None = None) -> list[Report]:
-    """Check all branches of a session, and that they fork only where they say so (``equivocation``)."""
-    lines = [_checked(journal.chain(name), checks or Checks()) for name in journal.branches(session)]
+def verify_session(
+    journal: Journal,
+    session: str,
+    checks: Checks | None = None,
+    *,
+    branch: str | None = None,
+    copies: Sequence[Chain] = (),
+) -> list[Report]:
+    """Check all branches of a session, and that they fork only where they say so (``equivocation``).
+
+    With ``branch`` only this one; with ``copies`` also what remotes are known to have of them (`Store.copies`).
+    """
+    given = checks or Checks()
+    lines: list[_Check] = []
+    for name in journal.branches(session):
+        if branch in (None, name.branch):
+            lines.append(_checked(journal.chain(name), given, known=lines))
+    own = {check.chain.name: check for check in lines}
+    for chain in copies:
+        lines.append(_as_own(own.get(chain.name), chain) or _checked(chain, given, known=lines, is_copy=True))
+    lines.sort(key=lambda check: check.chain.ref.encode("utf-8", "surrogateescape"))
     for number, one in enumerate(lines):
         for other in lines[:number]:
             _compare(other, one)
     return [check.report for check in lines]
 
 
-def _checked(chain: Chain, checks: Checks) -> _Check:
-    check = _Check(chain, checks)
+def _as_own(own: _Check | None, chain: Chain) -> _Check | None:
+    """What was found of the branch itself, where a copy has the same head and there is nothing to say against it."""
+    if own is None or own.report.findings or own.report.in_tail:
+        return None
+    with suppress(BadRef):
+        oid = chain.store.read_ref(chain.ref)
+        if oid is not None and oid.hex() == own.report.commit:
+            check = copy(own)
+            check.chain = chain
+            check.report = replace(own.report, name=chain.ref, branch=None, ref=chain.ref, pinned=0, witnesses={})
+            # Lists of its own: more is noted in both.
+            check.report.findings, check.report.unchecked = [], [*own.report.unchecked]
+            return check
+    return None
+
+
+def _checked(chain: Chain, checks: Checks, *, known: Sequence[_Check] = (), is_copy: bool = False) -> _Check:
+    """Check one line; ``known`` are lines that have been checked, and may begin with the same events."""
+    check = _Check(chain, checks, is_copy=is_copy)
+    check.known = [one.derived for one in known if not one.report.findings]
     try:
         check.run()
     except _LeadsElsewhereError:
-        check = _Check(chain, checks, walk=True)
+        check = _Check(chain, checks, is_copy=is_copy, walk=True)
         check.run()
     return check
 
@@ -85,22 +102,24 @@ class _Check:
     is not there on, or from the start with ``walk``, the commits that the ref leads to are compared one by one.
     """
 
-    def __init__(self, chain: Chain, checks: Checks, *, walk: bool = False) -> None:
+    def __init__(self, chain: Chain, checks: Checks, *, is_copy: bool = False, walk: bool = False) -> None:
+        """``is_copy``: what a remote has, of which nothing was kept here, and that has no tail."""
         self.chain = chain
         self.store = chain.store
-        self.checks = checks
-        self.line = Line()
-        self.report = Report(str(chain.name), chain.name)
-        self._trust = Trust(self.report, checks.signers)
-        self._seals = Seals()
+        self._is_copy = is_copy
+        self.report = (
+            Report(chain.ref, ref=chain.ref) if is_copy else Report(str(chain.name), chain.name, ref=chain.ref)
+        )
+        self._along = LineCheck(self.report, checks)
+        self.line = self._along.line
         self._deriver = Deriver()
         self._walk = walk
-        self._history: _History | None = None
-        # Ids of the commits that were derived and found, without looking where the ref leads.
-        self._derived = bytearray()
+        self._history: History | None = None
+        #: Ids of the commits that were derived and found, without looking where the ref leads; 20 bytes each.
+        self.derived = bytearray()
+        #: Those of other lines, whose commits and trees have been found to be right.
+        self.known: Sequence[bytearray] = ()
         self._last = 0
-        # The highest seq of which a head was kept, whether the branch goes on from it or not.
-        self._kept = 0
         # False from the first event on whose commit and trees cannot be derived, or are not the derived ones.
         self._deriving = True
 
@@ -111,6 +130,7 @@ class _Check:
         except BadRef as error:
             self.report.add("wrong-ref", None, "", str(error))
             self.report.note("the events: nothing leads to them")
+            self._along.close()
             return
         if oid is None and not raw:
             raise NotFound(f"{self.chain.name} has no event")
@@ -119,14 +139,14 @@ class _Check:
             self._check_git(oid)
         self._check_tail(raw)
         self._check_name()
-        self._check_expected()
-        self._close()
+        self._along.finish()
+        self._along.close()
 
     def _look(self) -> tuple[bytes | None, bytes]:
         """Ref and tail; once more when a flush moved the boundary between the two looks."""
         while True:
             oid = self.store.read_ref(self.chain.ref)
-            raw = tail.read(self.chain.tail_path)
+            raw = b"" if self._is_copy else tail.read(self.chain.tail_path)
             if self.store.read_ref(self.chain.ref) == oid:
                 return oid, raw
 
@@ -150,8 +170,8 @@ class _Check:
 
     def _follow(self, oid: bytes) -> None:
         """From here on compare with the commits that the ref leads to. _LeadsElsewhereError when others were found."""
-        self._history = history = _History(self.store, oid, self._last)
-        if not history.begins_with(self._derived):
+        self._history = history = History(self.store, oid, self._last)
+        if not history.begins_with(self.derived):
             raise _LeadsElsewhereError
         for finding in history.findings:
             self.report.add(*finding)
@@ -170,7 +190,7 @@ class _Check:
                     self._check_event(head, seq, *page.get(seq, (None, ())))
             # A forged head can claim a hundred million events that are not there.
             if self.report.full:
-                self.report.note("what comes after 1000 findings in a line", incomplete=True)
+                self._along.cut_short()
                 return
 
     def _page(self, pages: Pages, first: int) -> dict[int, tuple[bytes, Sequence[bytes]]] | None:
@@ -186,7 +206,7 @@ class _Check:
             # Without its bytes nothing can be derived from here on; the links of the rest still are checked.
             self._lose()
             return
-        self._check_line(event, seq, blob.hex())
+        self._along.event(event, seq, blob.hex())
         if files or event.files:
             self._check_files(event, seq, files)
         if event.seq == seq:
@@ -209,26 +229,6 @@ class _Check:
     def _lose(self) -> None:
         self._deriving = False
         self.line.lose()
-
-    def _check_line(self, event: Event, seq: int, ident: str) -> None:
-        for code, text in self.line.faults(event):
-            self.report.add(code, seq, ident, text)
-        self.report.head_seq, self.report.head_hash = seq, event.hash
-        if event.withheld:
-            self.report.withheld.append(seq)
-        if event.type == "session.seal":
-            self._check_seal(event, seq, ident)
-
-    def _check_seal(self, event: Event, seq: int, ident: str) -> None:
-        self.report.seals += 1
-        if self.line.first_lost:
-            # Without their hashes nobody can say what the root must be.
-            return
-        fault = self._seals.fault(event, seq, self.line)
-        if fault:
-            self.report.add("bad-seal", seq, ident, fault)
-            return
-        self._trust.check_seal(event, (seq, ident))
 
     def _check_files(self, event: Event, seq: int, files: Sequence[bytes]) -> None:
         if b"" in files:
@@ -256,17 +256,25 @@ class _Check:
             return
         derived = self._deriver.push(event, files, blob)
         commit = derived.commit
+        if self._history is None and self._is_known(event.seq, commit[0]):
+            self.derived += commit[0]
+            return
         if self._history is None and not self.store.holds(commit[0], b"commit", commit[1]):
             self._follow(head)
         if self._history is None:
-            self._derived += commit[0]
+            self.derived += commit[0]
         elif not self._is_right(self._history, event, commit[0]):
             return
         for oid, content in derived.trees:
             if not self.store.holds(oid, b"tree", content):
                 self._explain(event.seq, oid)
 
-    def _is_right(self, history: _History, event: Event, derived: bytes) -> bool:
+    def _is_known(self, seq: int, commit: bytes) -> bool:
+        """Whether another line has this commit here: then it has its trees, and all before it, as well."""
+        at = 20 * seq - 20
+        return any(ids[at : at + 20] == commit for ids in self.known)
+
+    def _is_right(self, history: History, event: Event, derived: bytes) -> bool:
         """Whether the commit that the ref leads to is the derived one, as it is or signed."""
         found = history.at(event.seq)
         if found is None:
@@ -278,7 +286,7 @@ class _Check:
         raw = self.store.read(found, b"commit")
         commit = objects.parse_commit(raw)
         if commit and commit.signature and self._deriver.sign(event, commit.signature)[0] == found:
-            self._trust.check_commit(commit, found, raw)
+            self._along.trust.check_commit(commit, found, raw)
             return True
         self._deriving = False
         self.report.add(*_difference(event, found, commit))
@@ -301,7 +309,7 @@ class _Check:
                 self.report.add("broken-link", event.seq, event.hash, "tail: git has another event in its place")
                 break
         for event in found.events:
-            self._check_line(event, event.seq, "")
+            self._along.event(event, event.seq, "")
             self.report.in_tail += 1
         if found.damage:
             self.report.add("broken-link", line.seq + 1, "", f"tail: {found.damage}")
@@ -313,143 +321,6 @@ class _Check:
         if self.line.session is not None and (self.line.session, self.line.branch) != (name.session, name.branch):
             text = f"the events are of {self.line.session!r}, branch {self.line.branch!r}"
             self.report.add("wrong-ref", None, self.report.commit, f"{self.chain.ref}: {text}")
-
-    def _check_expected(self) -> None:
-        if self.checks.cosigned is not None:
-            self._kept = self.checks.cosigned.check(self.report, self.line)
-        for expected in self.checks.expected.get(self.chain.name, ()):
-            self._kept = max(self._kept, expected.seq)
-            if self.line.seq < expected.seq:
-                text = f"the branch ends at {self.line.seq}, event {expected.seq} was seen before"
-                self.report.add("truncated", self.line.seq or None, expected.hash, text)
-            elif self.line.hash_at(expected.seq) != expected.hash:
-                text = f"event {expected.seq} had the hash {expected.hash} before"
-                self.report.add("rollback", expected.seq, expected.hash, text)
-            else:
-                self.report.pinned = max(self.report.pinned, expected.seq)
-
-    def _close(self) -> None:
-        report = self.report
-        if self.line.is_lost(self.line.seq):
-            report.head_hash = ""
-        head = f"{report.head_hash} at {report.head_seq}"
-        if not self._kept:
-            report.note(f"whether newer events were cut off: nothing pins the head, {head}")
-        elif self._kept < report.head_seq:
-            report.note(f"whether newer events were cut off after the pinned {self._kept}: {head}")
-        if self.checks.require_signed and not report.signed_to:
-            report.add("bad-signature", None, "", "no signature of an allowed signer is there")
-        self._trust.close()
-        if report.withheld:
-            report.note(f"the payloads of withheld events: {len(report.withheld)}")
-
-
-class _History:
-    """The ids of the commits that a ref leads to, 20 bytes each, found by walking back from the head."""
-
-    def __init__(self, store: Store, head: bytes, last: int) -> None:
-        self._ids = bytearray()
-        self._last = last
-        #: Faults of the walk itself.
-        self.findings: list[tuple[str, int, str, str]] = []
-        #: Commits that a shallow history says it does not have.
-        self.left_out = 0
-        #: The parent that the oldest commit reached names.
-        self.parent_of_first: bytes | None = None
-        self._walk(store, head)
-
-    def _walk(self, store: Store, head: bytes) -> None:
-        at: bytes | None = head
-        child = head
-        while at is not None and len(self._ids) < 20 * self._last:
-            try:
-                raw = store.read(at, b"commit")
-            except VerificationError as error:
-                self._end(store, error, at)
-                return
-            self._ids += at[::-1]
-            child, at = at, _parent(raw)
-            self.parent_of_first = at
-        seq = self._last - len(self._ids) // 20 + 1
-        if at is None and seq > 1:
-            self.findings.append(("bad-commit", seq, child.hex(), "the commit names no parent, and is not the first"))
-        elif at is not None:
-            self.findings.append(("bad-commit", 1, at.hex(), "the commit of the first event has a parent"))
-
-    def _end(self, store: Store, error: VerificationError, oid: bytes) -> None:
-        """The walk ends before the commit ``oid``. No fault where git says that the history was cut there."""
-        seq = self._last - len(self._ids) // 20
-        if error.code == "missing-object" and self._ids[-20:][::-1].hex() in store.shallow_commits():
-            self.left_out = seq
-        else:
-            self.findings.append((error.code, seq, oid.hex(), str(error)))
-
-    def begins_with(self, ids: bytes | bytearray) -> bool:
-        """Whether the oldest commits have these ids, 20 bytes each, as far as the walk could tell."""
-        missing = self._last - len(self._ids) // 20
-        wanted = [self.at(seq) == ids[20 * seq - 20 : 20 * seq] for seq in range(missing + 1, len(ids) // 20 + 1)]
-        return all(wanted)
-
-    def at(self, seq: int) -> bytes | None:
-        """The id of the commit of event ``seq``, None when the walk did not come so far."""
-        place = 20 * (self._last - seq)
-        return bytes(self._ids[place : place + 20][::-1]) if place < len(self._ids) else None
-
-
-class Pages:
-    """Leaf trees of the head's tree, each checked to be in the form of section 5 as far as it is walked."""
-
-    def __init__(self, store: Store, root: bytes) -> None:
-        self._store = store
-        self._root_id = root
-        self._root: dict[bytes, bytes] | None = None
-        self._middle: dict[bytes, bytes] = {}
-        self._at = -1
-
-    def page(self, first: int) -> dict[int, tuple[bytes, Sequence[bytes]]]:
-        """The events of the leaf that holds ``first``. VerificationError when a tree is missing or malformed."""
-        if self._root is None:
-            self._root = self._folders(self._root_id)
-        if self._at != first // objects.MIDDLE_SPAN:
-            self._middle = self._folders(_named(self._root, objects.root_entry(first)))
-            self._at = first // objects.MIDDLE_SPAN
-        oid = _named(self._middle, objects.middle_entry(first))
-        leaf = self._store.read(oid, b"tree")
-        page: dict[int, tuple[bytes, Sequence[bytes]]] = {}
-        with_names = _told_of(oid, objects.leaf_events(leaf))
-        for seq, blob, files in with_names:
-            if seq in page:
-                raise VerificationError("bad-tree", f"a leaf tree has event {seq} twice", oid=oid.hex())
-            page[seq] = (blob, files)
-        return page
-
-    def _folders(self, oid: bytes) -> dict[bytes, bytes]:
-        entries = _told_of(oid, objects.tree_entries(self._store.read(oid, b"tree")))
-        folders: dict[bytes, bytes] = {}
-        for mode, name, entry in entries:
-            if mode == b"40000":
-                folders.setdefault(name, entry)
-        return folders
-
-
-def _told_of(oid: bytes, entries: Iterator[T]) -> Iterator[T]:
-    """The entries of a tree; an error of its form names the tree."""
-    try:
-        yield from entries
-    except FormatError as error:
-        raise VerificationError(error.code, str(error), oid=oid.hex()) from None
-
-
-def _named(tree: dict[bytes, bytes], name: bytes) -> bytes:
-    if name not in tree:
-        raise VerificationError("missing-object", f"the head's tree has no {name.decode()}", oid="")
-    return tree[name]
-
-
-def _parent(raw: bytes) -> bytes | None:
-    """The first parent of a commit, from its bytes: ``tree <40>\\n`` is 46 bytes long."""
-    match = _PARENT.match(raw, 45)
-    return bytes.fromhex(match[1].decode()) if match else None
 
 
 def _difference(event: Event, actual: bytes, commit: objects.Commit | None) -> tuple[str, int, str, str]:

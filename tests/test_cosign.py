@@ -17,7 +17,7 @@ from sealed import LOG, OTHER_WITNESS, WITNESS, allowed, allowed_line, cosigned,
 from support import git_text
 
 import gitjournal
-from gitjournal import canonical, cli, cosign, seal, sshsig
+from gitjournal import canonical, cli, cosign, proof, seal, sshsig
 from gitjournal.cosign import Cosigned
 from gitjournal.errors import FormatError, UsageError
 from gitjournal.journal import Journal
@@ -256,6 +256,12 @@ class Desk:
     def keep(self, *kept: cosign.Cosignature) -> None:
         (self.folder / "kept").write_bytes(b"".join(one.line for one in kept))
 
+    def verify_proof(self, *words: str, journal: Journal | None = None) -> Result:
+        """Verification of the proof of event 2 under the newest seal."""
+        (self.folder / "proof.json").write_bytes(proof.inclusion(journal or self.journal, "s", 2))
+        more = ["--cosigned", str(self.folder / "kept"), "--witnesses", str(self.folder / "witnesses")]
+        return CliRunner().invoke(cli.gj, ["verify", "--proof", str(self.folder / "proof.json"), *words, *more])
+
     def verify(self, *words: str, journal: Journal | None = None) -> Result:
         more = ["--cosigned", str(self.folder / "kept"), "--witnesses", str(self.folder / "witnesses")]
         words = ("-J", str((journal or self.journal).path), "verify", *words, *more, "--forget")
@@ -304,8 +310,36 @@ def test_verify_wants_both_and_files_that_are_right(desk: Desk) -> None:
     ):
         assert CliRunner().invoke(cli.gj, [*base, *words]).exit_code == 2
     assert CliRunner().invoke(cli.gj, [*base, "--cosigned", "/no/such", "--witnesses", witnesses]).exit_code == 4
-    words = ("verify", "--proof", kept, "--cosigned", kept, "--witnesses", witnesses)
+    words = ("verify", "--proof", kept, "--cosigned", kept)
     assert CliRunner().invoke(cli.gj, words).exit_code == 2
+
+
+def test_a_proof_under_a_seal_that_a_witness_has_seen(desk: Desk) -> None:
+    grown(desk.journal, 4)
+    desk.keep(cosigned(desk.journal), cosigned(desk.journal)._replace(time=1))
+    report = json.loads((done := desk.verify_proof("--json")).stdout)
+    assert [(one["code"], one["seq"]) for one in report["findings"]] == [("bad-signature", 5)], done.stdout
+    assert (report["pinned"], report["witnesses"][0]["signatures"]) == (5, 1)
+    desk.keep(cosigned(desk.journal))
+    done = desk.verify_proof()
+    assert done.exit_code == 3 and "pinned at 5, cosigned by who@example.com" in done.stdout
+
+
+def test_a_proof_of_another_history_than_a_witness_has_seen(tmp_path: Path) -> None:
+    first, second = twins(tmp_path)
+    desk = Desk(tmp_path)
+    desk.keep(cosigned(first))
+    done = desk.verify_proof(journal=second)
+    assert done.exit_code == 1 and "rollback at proof@10: a witness has seen other events up to 10" in done.stdout
+
+
+def test_cosignatures_of_other_seals_say_nothing_of_a_proof(desk: Desk) -> None:
+    grown(desk.journal, 4)
+    desk.keep(cosigned(desk.journal))
+    grown(desk.journal, 4)
+    done = desk.verify_proof()
+    assert done.exit_code == 3 and "cosignatures of other seals than the proof has: 1" in done.stdout
+    assert "pinned" not in done.stdout
 
 
 def test_a_journal_that_is_rolled_back_and_its_owner_has_forgotten(tmp_path: Path) -> None:

@@ -247,4 +247,16 @@ def test_a_memory_that_cannot_be_kept_or_read(tmp_path: Path) -> None:
     other = Memory(folder, tmp_path / "journal")
     other.keep([Pin(Name("s"), Appended(3, "1" * 64))])
     next(folder.iterdir()).write_bytes(b"garbage")
-    assert other.heads() == {}
+    with pytest.raises(UsageError, match="line 1 of the pins is not one"):
+        other.heads()
+    other.keep([Pin(Name("s"), Appended(4, "2" * 64))])
+    assert other.heads() == {Name("s"): Appended(4, "2" * 64)}, "a damaged one begins anew"
+
+
+def test_a_branch_that_was_deleted_on_purpose_is_forgotten(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "state", tmp_path / "journal")
+    memory.drop([Name("s")])
+    assert not (tmp_path / "state").exists(), "nothing to forget"
+    memory.keep([Pin(Name("s"), Appended(3, "1" * 64)), Pin(Name("t"), Appended(1, "2" * 64))])
+    memory.drop([Name("s"), Name("never")])
+    assert memory.heads() == {Name("t"): Appended(1, "2" * 64)}

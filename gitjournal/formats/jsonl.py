@@ -9,15 +9,13 @@ from typing import BinaryIO
 from gitjournal import objects, refs
 from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
 from gitjournal.event import Event
+from gitjournal.export_check import FILES_SUFFIX as FILES_SUFFIX
 from gitjournal.formats.protocol import Options, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
 from gitjournal.refs import Name
 from gitjournal.rules import MAX_EVENT_BYTES, STRUCTURE
-
-#: Side file k of event n of ``x.jsonl`` is ``x.jsonl.files/n.k``.
-FILES_SUFFIX = ".files"
 
 
 class Jsonl:
