@@ -20,6 +20,9 @@ from weakref import WeakSet
 from gitjournal.errors import Fenced, LeaseHeld, StorageError, disk_errors
 from gitjournal.rules import MAX_NUMBER
 
+# A reader that asks whether a lease is held (`held`) has it for an instant: a writer looks again after so long.
+_LOOK_AGAIN = (0.001, 0.004, 0.02)
+
 #: The leases of this process.
 _held: WeakSet[Lease] = WeakSet()
 
@@ -55,15 +58,13 @@ class Lease:
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
+                if not _lock(fd):
                     holder = _holder(os.pread(fd, 4096, 0))
                     os.close(fd)
                     raise LeaseHeld(
                         f"{what} is being written by {holder}",
                         hint="Wait until it is done, or write to a branch of your own: gj branch.",
-                    ) from None
+                    )
                 # The holder before removes the file when it is done; a lock on a removed file is worth nothing.
                 if (found := _identity(path)) and found[0] == os.fstat(fd).st_ino:
                     return cls(path, fd)
@@ -122,6 +123,38 @@ class Lease:
     def forget(self) -> None:
         """In a forked child: let go of the file, or the lease would outlive the process that holds it."""
         os.close(self._fd)
+
+
+def held(path: Path) -> bool:
+    """Whether somebody, this process included, has the lease at ``path`` now. False where nobody may look."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # A child forked meanwhile has the descriptor too, and would go on holding the lock.
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def _lock(fd: int) -> bool:
+    """Lock a lease file, if no writer has it."""
+    for pause in (*_LOOK_AGAIN, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if pause is not None:
+                time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 @contextmanager

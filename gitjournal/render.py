@@ -243,16 +243,53 @@ def _of_native(data: Mapping[str, Any]) -> str:
     return f"{kind}: {detail}" if kind and detail else kind or detail
 
 
+def _of_update(data: Mapping[str, Any]) -> str:
+    said = [f"{name}: {value}" for name in ("title", "summary") if isinstance(value := data.get(name), str)]
+    if isinstance(archived := data.get("archived"), bool):
+        said.append("archived" if archived else "unarchived")
+    labels = (("add_labels", "+"), ("remove_labels", "-"))
+    said += [f"{sign}{label}" for name, sign in labels if isinstance(data.get(name), list) for label in data[name]]
+    return ", ".join(said)
+
+
+def _of_deletion(data: Mapping[str, Any]) -> str:
+    branches = data.get("branches")
+    stands = branches.items() if isinstance(branches, dict) else ()
+    ends = [f"{name}@{stand['seq']}" if isinstance(stand, dict) and "seq" in stand else name for name, stand in stands]
+    places = f"({', '.join(ends)})" if ends else ""
+    said = " ".join(filter(None, (_text(data, "session"), places)))
+    return ": ".join(filter(None, (said, _text(data, "reason"))))
+
+
+def _of_confirmation(data: Mapping[str, Any]) -> str:
+    verdict = "allowed" if data.get("approved") is True else "refused"
+    return ": ".join(filter(None, (f"{_text(data, 'id')} {verdict}", _text(data, "reason"))))
+
+
+def _of_wake(data: Mapping[str, Any]) -> str:
+    said = ": ".join(filter(None, (_text(data, "reason"), _text(data, "note"))))
+    return f"{_text(data, 'due')} {said}"
+
+
 _GISTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "session.start": _of_start,
+    "session.update": _of_update,
+    "session.terminate": lambda data: _text(data, "reason"),
+    "session.resource": lambda data: f"{_text(data, 'action')} {_text(data, 'uri') or _text(data, 'id')}",
+    "session.wake": _of_wake,
+    "session.wake_done": lambda data: f"events {brief(data.get('seqs'))}",
+    "session.interrupt": lambda data: _text(data, "reason"),
+    "turn.end": lambda data: ": ".join(filter(None, (_text(data, "outcome"), _text(data, "message")))),
     "message": _of_parts,
     "model.response": _of_parts,
     "tool.call": _of_call,
+    "tool.confirmation": _of_confirmation,
     "tool.result": _of_result,
     "error": _of_error,
     "context.compaction": _of_compaction,
     "session.branch": lambda data: f"{_text(data, 'branch')} from {origin_text(data.get('from'))}",
     "session.fork": lambda data: f"from {origin_text(data.get('from'))}",
+    "session.delete": _of_deletion,
     "session.erasure": lambda data: f"events {brief(data.get('seqs'))}: {_text(data, 'reason')}",
     "session.seal": lambda data: f"{data.get('size')} events, root {_text(data, 'root')}",
     "native": _of_native,

@@ -143,7 +143,7 @@ def _holds(name: str, value: Any) -> bool:
     if name == "type":
         return _match(_TYPE, value) and len(value) <= MAX_TYPE_BYTES
     if name == "ts":
-        return _match(_TS, value) and is_time(value)
+        return is_ts(value)
     return _match(_PATTERNS[name], value)
 
 
@@ -154,6 +154,11 @@ def is_id(value: object) -> bool:
 
 def _match(pattern: re.Pattern[str], value: object) -> bool:
     return type(value) is str and pattern.fullmatch(value) is not None
+
+
+def is_ts(value: object) -> bool:
+    """Whether a value can be a ``ts``: the right form, and a moment from 1970 on."""
+    return isinstance(value, str) and _match(_TS, value) and is_time(value)
 
 
 def is_time(ts: str) -> bool:

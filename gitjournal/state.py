@@ -1,7 +1,8 @@
 """State of a session as a fold over its events (docs/events.md).
 
-Floor 3; imports floor 0 only. `fold` is the only place that turns events into state, a pure function of their
-order along the branch: no clock, no I/O of its own, and ``ts`` orders nothing.
+Floor 3; imports floor 0 only, and its own rooms: `state_form` (the state), `state_read` (data of any shape) and
+`state_life` (events that are not said to the model). `fold` is the only place that turns events into state, a pure
+function of their order along the branch: no clock, no I/O of its own, and ``ts`` orders nothing.
 
 Damage is the business of verification. Here, data that does not have the shape of docs/events.md is passed over
 and noted under ``odd``; types that the vocabulary does not have are counted and otherwise ignored.
@@ -9,183 +10,142 @@ and noted under ``odd``; types that the vocabulary does not have are counted and
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterable, Mapping
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from gitjournal.errors import FormatError, UsageError
 from gitjournal.event import Event
-from gitjournal.foreign import wrap_value
 from gitjournal.refs import TRUNK
+from gitjournal.state_form import Entry, SessionState, Status, is_same_call, tagged, untagged
+from gitjournal.state_life import Life
+from gitjournal.state_read import Data
+from gitjournal.vocabulary import DENIED, INTERRUPTED, REQUIREMENTS, USAGE
 
-#: Token counters, by their OpenTelemetry names. Input includes cache, output includes reasoning.
-USAGE = (
-    "gen_ai.usage.input_tokens",
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.cache_creation.input_tokens",
-    "gen_ai.usage.reasoning.output_tokens",
-)
-_NO_USAGE = (0,) * len(USAGE)
-# Bytes come from tags in stored data, which has at most 64 levels; the state adds a few.
-_BYTES_LEVEL = 70
-
-Entry = dict[str, Any]
-Data = Mapping[str, Any]
+__all__ = ["TYPES", "USAGE", "SessionState", "StateBuilder", "Status", "entry_of", "fold"]
 
 
-@dataclass(slots=True)
-class SessionState:
-    """What a session is after some event. Plain data; lists are in the order of ``seq``.
-
-    An *entry* is ``{"seq", "actor", "role", "kind", "parts"}``, where ``kind`` is the event's type. Entries refer
-    to the data of their events, so do not change them.
-    """
-
-    session: str = ""
-    #: Name of the branch: the newest ``session.branch`` since the session began, else ``main``.
-    branch: str = TRUNK
-    #: Position and hash of the newest event; 0 and None before the first.
-    last_seq: int = 0
-    last_hash: str | None = None
-    #: ``ts`` of the first and of the newest event by seq, even if the clock went back in between.
-    started: str | None = None
-    updated: str | None = None
-    #: Fixed by ``session.start``; branches and forks inherit them and cannot change them.
-    trust: str | None = None
-    source: str | None = None
-    #: All data of ``session.start``.
-    start: dict[str, Any] = field(default_factory=dict)
-    #: Transcript: everything that was said. Only ever grows.
-    history: list[Entry] = field(default_factory=list)
-    #: What the model sees now: history as changed by compactions.
-    context: list[Entry] = field(default_factory=list)
-    #: Sum of each counter of `USAGE`, once per provider response.
-    usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(USAGE, 0))
-    #: Number of messages with role ``user``, and of distinct provider responses.
-    turns: dict[str, int] = field(default_factory=lambda: {"user": 0, "model": 0})
-    tool_calls: int = 0
-    tool_results: int = 0
-    #: Calls without a result: ``{"id", "name", "seq"}``.
-    open_calls: list[dict[str, Any]] = field(default_factory=list)
-    #: Results whose id is not that of an open call.
-    unmatched_results: int = 0
-    #: ``{"seq", "actor", "type", "message", "where"}``
-    errors: list[dict[str, Any]] = field(default_factory=list)
-    #: ``{"seq", "from_seq", "to_seq", "keep_last", "kept", "summary"}``; ``kept``: how many entries stayed in context.
-    compactions: list[dict[str, Any]] = field(default_factory=list)
-    #: ``from`` of the newest ``session.fork``.
-    forked_from: dict[str, Any] | None = None
-    #: Every ``session.branch`` and ``session.fork`` on the way: ``{"seq", "session", "branch", "from"}``.
-    branch_points: list[dict[str, Any]] = field(default_factory=list)
-    #: Events without their payload.
-    withheld: int = 0
-    #: Imported records without a neutral meaning.
-    native: int = 0
-    #: Types that docs/events.md does not have, with the number of their events.
-    unknown: dict[str, int] = field(default_factory=dict)
-    #: Events whose data is not as docs/events.md says: ``{"seq", "type", "faults"}``, at most one each.
-    odd: list[dict[str, Any]] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """A copy that `canonical.dumps` takes, the same bytes for the same events.
-
-        What JSON of docs/format.md section 2 cannot hold (lone surrogates, big numbers, deep nesting) comes as
-        the tag of section 9, bytes as ``{"base64": text}``.
-        """
-        plain = _without_bytes({f.name: getattr(self, f.name) for f in fields(self)}, 1)
-        return wrap_value(plain)  # type: ignore[no-any-return]
-
-
-class StateBuilder:
+class StateBuilder(Life):
     """The running fold: `push` events in order, ask for the `state` at any time.
 
     ``history=False`` leaves out ``history``, ``context``, the texts of errors and what compactions kept and
-    said, so that memory does not grow with the text of a session. Everything else is the same.
+    said, so that memory does not grow with the text of a session. Everything else is the same. ``parts=False``
+    leaves out only what entries say (`entry_of` has it).
     """
 
-    __slots__ = ("_aside", "_faults", "_full", "_last", "_open", "_responses", "_state")
+    __slots__ = ("_aside", "_full", "_last", "_next", "_parted", "_responses", "_usage")
 
-    def __init__(self, *, history: bool = True) -> None:
+    @classmethod
+    def thaw(cls, frozen: dict[str, Any]) -> StateBuilder:
+        """The builder that `freeze` has written down."""
+        builder = cls(history=False)
+        builder._responses = dict(frozen["responses"])
+        builder._resume(SessionState(**untagged(frozen["state"])))
+        return builder
+
+    def __init__(self, *, history: bool = True, parts: bool = True) -> None:
+        super().__init__()
         self._full = history
-        self._state = SessionState()
+        self._parted = parts
         self._last: Event | None = None
-        self._open: dict[str, dict[str, Any]] = {}
+        # The seq that the next event must have; None before the first.
+        self._next: int | None = None
+        self._usage = [0] * len(USAGE)
         # Counters by provider response id: lines of one response repeat its usage, often with growing output.
-        self._responses: dict[str, tuple[int, ...]] = {}
-        self._faults: set[str] = set()
+        self._responses: dict[str, list[int]] = {}
         # Whether the event is talk of a sub-agent that a source wrote into its parent's session.
         self._aside = False
 
     def push(self, event: Event) -> None:
         """Take the next event. FormatError ``bad-seq`` when its seq does not follow the one before."""
-        state, seq = self._state, event.seq
-        if self._last is None:
-            state.started = event.ts
-        elif seq != self._last.seq + 1:
-            # A gap would give a state that never was; callers that filter events would get it silently.
-            raise FormatError("bad-seq", f"cannot be folded after event {self._last.seq}", seq=seq)
+        if event.seq != self._next:
+            self._begin(event)
+        self._next = event.seq + 1
         self._last = event
+        handler = _HANDLERS.get(event.type)
         if event.withheld:
-            state.withheld += 1
-        self._dispatch(event)
+            self._state.withheld += 1
+        if handler is None:
+            self._count_type(event.type)
+        elif not event.withheld:
+            data = self._data(event)
+            self._aside = data.get("sidechain") is True
+            handler(self, event, data)
         if self._faults:
-            state.odd.append({"seq": seq, "type": event.type, "faults": sorted(self._faults)})
+            self._state.odd.append({"seq": event.seq, "type": event.type, "faults": sorted(self._faults)})
             self._faults.clear()
+
+    def _begin(self, event: Event) -> None:
+        if self._next is not None:
+            # A gap would give a state that never was; callers that filter events would get it silently.
+            raise FormatError("bad-seq", f"cannot be folded after event {self._next - 1}", seq=event.seq)
+        self._state.started = event.ts
+
+    def _count_type(self, kind: str) -> None:
+        if kind == "native":
+            self._state.native += 1
+        elif kind not in _PASSIVE:
+            self._state.unknown[kind] = self._state.unknown.get(kind, 0) + 1
 
     def state(self) -> SessionState:
         """The state after the newest event. Later pushes do not change it."""
-        state = SessionState(**{f.name: copy(getattr(self._state, f.name)) for f in fields(SessionState)})
+        state = SessionState(**{name: copy(value) for name, value in self._state.members().items()})
         state.open_calls = list(self._open.values())
+        state.resources = list(self._resources.values())
+        state.wakes = list(self._wakes.values())
+        state.labels = sorted(self._labels)
+        state.usage = dict(zip(USAGE, self._usage, strict=True))
         if self._last is not None:
             state.session, state.last_seq = self._last.session, self._last.seq
             state.last_hash, state.updated = self._last.hash, self._last.ts
         return state
 
-    def _dispatch(self, event: Event) -> None:
-        kind = event.type
-        handler = _HANDLERS.get(kind)
-        if handler is not None:
-            if not event.withheld:
-                data = self._data(event)
-                self._aside = data.get("sidechain") is True
-                handler(self, event, data)
-        elif kind == "native":
-            self._state.native += 1
-        elif kind not in _PASSIVE:
-            self._state.unknown[kind] = self._state.unknown.get(kind, 0) + 1
+    def freeze(self) -> dict[str, Any]:
+        """The builder as JSON values, for `thaw` to go on with. UsageError for one that keeps the history."""
+        if self._full:
+            raise UsageError("a fold that keeps the history cannot be frozen")
+        return {"state": tagged(self.state().members()), "responses": dict(self._responses)}
+
+    def _resume(self, state: SessionState) -> None:
+        super()._resume(state)
+        self._next = state.last_seq + 1 if state.last_seq else None
+        self._usage = list(state.usage.values())
 
     # --- handlers, one per type ------------------------------------------------------------------
-
-    def _on_start(self, event: Event, data: Data) -> None:
-        self._state.start = dict(data)
-        self._state.trust = self._text(data, "trust")
-        self._state.source = self._text(data, "source")
 
     def _on_message(self, event: Event, data: Data) -> None:
         role = self._text(data, "role", required=True) or "unknown"
         if role == "user" and not self._aside:
             self._state.turns["user"] += 1
-        self._enter(event, role, self._spoken(event, data, required=True))
+        parts = self._parts(data, "parts", required=True)
+        self._enter(event, "message", role, parts)
+        self._note_tools(event, parts)
 
     def _on_response(self, event: Event, data: Data) -> None:
-        parts = self._spoken(event, data)
+        parts = self._parts(data, "parts")
         self._count_response(data, bool(parts))
-        self._enter(event, "assistant", parts)
+        self._enter(event, "model.response", "assistant", parts)
+        calls = self._note_tools(event, parts)
+        if parts and not self._aside:
+            self._state.answered = not calls
 
     def _on_call(self, event: Event, data: Data) -> None:
         # The response may have said this call already, in a part: then it is one call, and one entry.
         if self._call(event, data, required=True):
-            self._enter(event, "assistant", [_part("tool_call", data, "id", "name", "arguments")])
+            self._enter(event, "tool.call", "assistant", [_part("tool_call", data, _CALL)])
 
     def _on_result(self, event: Event, data: Data) -> None:
         if "parts" in data:
-            self._enter(event, "tool", self._spoken(event, data, required=True))
-        else:
-            self._answer(data, required=True)
-            self._enter(event, "tool", [_part("tool_call_response", data, "id", "response", "is_error")])
+            parts = self._parts(data, "parts", required=True)
+            self._enter(event, "tool.result", "tool", parts)
+            self._note_tools(event, parts)
+            return
+        call = self._answer(data, required=True)
+        code = self._text(data, "code")
+        late = call if code in (INTERRUPTED, DENIED) else None
+        self._enter(event, "tool.result", "tool", [_part("tool_call_response", data, _RESULT)], late)
 
     def _on_error(self, event: Event, data: Data) -> None:
         error = {"seq": event.seq, "actor": event.actor, "type": self._text(data, "error.type")}
@@ -217,14 +177,37 @@ class StateBuilder:
 
     # --- what handlers share ---------------------------------------------------------------------
 
-    def _enter(self, event: Event, role: str, parts: list[Any]) -> None:
-        """Add an entry to history and context; nothing said, no entry."""
-        if parts and self._full:
-            entry = _entry(event, role, parts)
+    def _enter(self, event: Event, kind: str, role: str, parts: list[Any], late: dict[str, Any] | None = None) -> None:
+        """Add an entry to history and context; nothing said, no entry. ``late``: the call that it answers late."""
+        if not parts:
+            return
+        if not self._aside:
+            self._state.answered = False
+        if self._full:
+            if not self._parted:
+                parts = []
+            entry = {"seq": event.seq, "actor": event.actor, "role": role, "kind": kind, "parts": parts}
             self._state.history.append(entry)
+            if late is not None:
+                self._insert(entry, late["seq"])
             # What a sub-agent and its model said to each other, the model of this session never saw.
-            if not self._aside:
+            elif not self._aside:
                 self._state.context.append(entry)
+
+    def _insert(self, entry: Entry, call_seq: int) -> None:
+        """Put a late result into the context behind its call, the calls of the same breath, and their results.
+
+        Nowhere when the call is gone.
+        """
+        context = self._state.context
+        place = len(context)
+        while place and context[place - 1]["seq"] != call_seq:
+            place -= 1
+        if place:
+            for kind in ("tool.call", "tool.result"):
+                while place < len(context) and context[place]["kind"] == kind:
+                    place += 1
+            context.insert(place, entry)
 
     def _compact(self, event: Event, first: int, last: int, keep: int, summary: list[Any]) -> None:
         """Put the summary in the place of what lies in first..last, but keep the last ``keep`` entries."""
@@ -236,7 +219,8 @@ class StateBuilder:
         place = min(gone) if gone else next(after, len(context))
         stay = [entry for i, entry in enumerate(context) if i not in gone]
         if summary and self._full:
-            stay.insert(place, _entry(event, "system", summary))
+            kind, actor = event.type, event.actor
+            stay.insert(place, {"seq": event.seq, "actor": actor, "role": "system", "kind": kind, "parts": summary})
         self._state.context = stay
 
     def _branch_point(self, event: Event, data: Data) -> dict[str, Any]:
@@ -246,158 +230,153 @@ class StateBuilder:
         return origin
 
     def _count_response(self, data: Data, spoke: bool) -> None:
-        usage = self._object(data["usage"], "usage") if data.get("usage") is not None else {}
-        counts = tuple(self._number(usage, name, 0) or 0 for name in USAGE)
+        counts = self._counts(data)
+        total = self._usage
         name = self._text(data, "response.id")
         before = self._responses.get(name) if name else None
         if before is None:
             # Without an id, an event that says nothing only brings counters: it is no response of its own.
             self._state.turns["model"] += 1 if name or spoke else 0
-            before = _NO_USAGE
-        after = tuple(map(max, before, counts))
+            for i, count in enumerate(counts):
+                total[i] += count
+        else:
+            counts = list(map(max, before, counts))
+            for i, count in enumerate(counts):
+                total[i] += count - before[i]
         if name:
-            self._responses[name] = after
-        for counter, old, new in zip(USAGE, before, after, strict=True):
-            self._state.usage[counter] += new - old
+            self._responses[name] = counts
+
+    def _note_tools(self, event: Event, parts: list[Any]) -> int:
+        """Note the tool calls and results among parts; how many calls there are."""
+        calls = 0
+        for part in parts:
+            kind = part["type"]
+            if kind == "tool_call":
+                calls += 1
+                self._call(event, part)
+            elif kind == "tool_call_response":
+                self._answer(part)
+        return calls
 
     def _call(self, event: Event, part: Data, *, required: bool = False) -> bool:
-        """Note a tool call; False when a call of that id is open already (it is the same one, said again)."""
+        """Note a tool call; False when it is open already, and said again.
+
+        With the id of an open call and another name it is a new one (``odd``), and takes the id over: models number
+        calls anew, and what was open before a crash may have got no result.
+        """
         name = self._text(part, "name", required=True)
         call_id = self._text(part, "id", required=required)
-        if call_id and call_id in self._open:
+        requires = self._one_of(part, "requires", REQUIREMENTS) if "requires" in part else None
+        known = self._open.get(call_id) if call_id else None
+        if known is not None and not is_same_call(known["name"], name):
+            self._faults.add("id")
+            # It stands where its own event does.
+            self._open.pop(known["id"])
+        elif known is not None:
+            # Said in the response, it could not yet say what it waits for.
+            if known["requires"] is None and requires is not None:
+                self._open[known["id"]] = known | {"requires": requires}
             return False
         self._state.tool_calls += 1
         if call_id:
-            self._open[call_id] = {"id": call_id, "name": name, "seq": event.seq}
+            about = {"id": call_id, "name": name, "seq": event.seq, "requires": requires, "approved": None}
+            self._open[call_id] = about
         return True
 
-    def _answer(self, part: Data, *, required: bool = False) -> None:
+    def _answer(self, part: Data, *, required: bool = False) -> dict[str, Any] | None:
+        """Note a tool result; the open call that it answers."""
         call_id = self._text(part, "id", required=required)
         self._state.tool_results += 1
-        if call_id and self._open.pop(call_id, None) is None:
+        call = self._open.pop(call_id, None) if call_id else None
+        if call_id and call is None:
             self._state.unmatched_results += 1
-
-    # --- reading data of any shape ---------------------------------------------------------------
-
-    def _data(self, event: Event) -> Data:
-        try:
-            return self._object(event.data, "data")
-        except FormatError:
-            # A tag that stands for nothing, or a side file that is not here: the rest can still be read.
-            self._faults.add("files")
-            return self._object(event.stored_data, "data")
-
-    def _object(self, value: Any, what: str) -> Data:
-        if isinstance(value, Mapping):
-            return value
-        self._faults.add(what)
-        return {}
-
-    def _text(self, data: Data, name: str, *, required: bool = False) -> str | None:
-        value = data.get(name)
-        if isinstance(value, str):
-            return value
-        if value is not None or required:
-            self._faults.add(name)
-        return None
-
-    def _number(self, data: Data, name: str, default: int) -> int | None:
-        """A whole number >= 0, the default when there is none, None (and a fault) for anything else."""
-        value = data.get(name)
-        if value is None:
-            return default
-        # 1.0 and 1 have the same canonical bytes: an event just built may hold the one and, read back, the other.
-        if type(value) is float and value.is_integer():
-            value = int(value)
-        if type(value) is int and value >= 0:
-            return value
-        self._faults.add(name)
-        return None
-
-    def _parts(self, data: Data, name: str, *, required: bool = False, text: bool = False) -> list[Any]:
-        """The well-formed message parts in a member. A string stands for a text part (``text``: without a fault)."""
-        value = data.get(name)
-        if value is None and not required:
-            return []
-        if isinstance(value, str):
-            if not text:
-                self._faults.add(name)
-            return [{"type": "text", "content": value}] if value else []
-        items = value if isinstance(value, list | tuple) else ()
-        good = [part for part in items if isinstance(part, dict) and isinstance(part.get("type"), str)]
-        if items is not value or len(good) != len(items):
-            self._faults.add(name)
-        return good
-
-    def _spoken(self, event: Event, data: Data, *, required: bool = False) -> list[Any]:
-        """The parts of an event; tool calls and results among them are noted."""
-        parts = self._parts(data, "parts", required=required)
-        for part in parts:
-            if part["type"] == "tool_call":
-                self._call(event, part)
-            elif part["type"] == "tool_call_response":
-                self._answer(part)
-        return parts
+        return call
 
 
 Handler = Callable[[StateBuilder, Event, Data], None]
 
 _HANDLERS: dict[str, Handler] = {
     "session.start": StateBuilder._on_start,
+    "session.update": StateBuilder._on_update,
+    "session.terminate": StateBuilder._on_terminate,
+    "session.checkpoint": StateBuilder._on_checkpoint,
+    "session.resource": StateBuilder._on_resource,
+    "turn.start": StateBuilder._on_turn_start,
+    "turn.end": StateBuilder._on_turn_end,
     "message": StateBuilder._on_message,
     "model.response": StateBuilder._on_response,
     "tool.call": StateBuilder._on_call,
+    "tool.confirmation": StateBuilder._on_confirmation,
     "tool.result": StateBuilder._on_result,
     "error": StateBuilder._on_error,
     "context.compaction": StateBuilder._on_compaction,
+    "session.wake": StateBuilder._on_wake,
+    "session.wake_done": StateBuilder._on_wake_done,
+    "session.interrupt": StateBuilder._on_interrupt,
     "session.branch": StateBuilder._on_branch,
     "session.fork": StateBuilder._on_fork,
 }
 # Known, without effect on the state. What an erasure erased shows as withheld events.
-_PASSIVE = frozenset({"session.seal", "session.erasure", "native"})
+_PASSIVE = frozenset({"session.seal", "session.erasure", "session.delete", "native"})
 #: The vocabulary of docs/events.md.
 TYPES = frozenset(_HANDLERS) | _PASSIVE
 
 
-def fold(events: Iterable[Event], to: int | None = None, *, history: bool = True) -> SessionState:
+def fold(events: Iterable[Event], to: int | None = None, *, history: bool = True, parts: bool = True) -> SessionState:
     """The state after the events of one branch, in order; with ``to``, after event ``to``.
 
-    Reads no event beyond ``to``. ``history=False``: see `StateBuilder`.
+    Reads no event beyond ``to``. ``history=False`` and ``parts=False``: see `StateBuilder`.
 
     Raises UsageError for a negative ``to``, FormatError ``bad-seq`` for events out of order, and whatever
     reading the events raises; never for the shape of their data.
     """
     if to is not None and to < 0:
         raise UsageError(f"cannot fold up to event {to}")
-    builder = StateBuilder(history=history)
+    builder = StateBuilder(history=history, parts=parts)
     if to == 0:
         return builder.state()
-    for event in events:
-        if to is not None and event.seq > to:
-            break
-        builder.push(event)
-        if event.seq == to:
-            break
+    with _no_collection() if history else nullcontext():
+        _push_to(builder, events, to)
     return builder.state()
 
 
-def _entry(event: Event, role: str, parts: list[Any]) -> Entry:
-    return {"seq": event.seq, "actor": event.actor, "role": role, "kind": event.type, "parts": parts}
+def entry_of(event: Event) -> Entry:
+    """The entry that an event adds to the context, one that adds any: a state without parts has its place."""
+    return fold([event]).context[-1]
 
 
-def _part(kind: str, data: Data, *names: str) -> dict[str, Any]:
+def _push_to(builder: StateBuilder, events: Iterable[Event], to: int | None) -> None:
+    push = builder.push
+    for event in events:
+        if to is not None and event.seq > to:
+            break
+        push(event)
+        if event.seq == to:
+            break
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Meanwhile the garbage collector rests: a history is many new objects, none of them garbage, and to look through
+    all of them again and again takes as long as the fold."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+_CALL = ("id", "name", "arguments")
+_RESULT = ("id", "response", "is_error")
+
+
+def _part(kind: str, data: Data, names: tuple[str, ...]) -> dict[str, Any]:
     """The message part that says what a live writer put into the event's data itself."""
-    return {"type": kind} | {name: data[name] for name in names if name in data}
-
-
-def _without_bytes(node: Any, level: int) -> Any:
-    """A deep copy in which JSON can show bytes. ``level`` is the nesting depth of ``node``, from 1."""
-    if isinstance(node, bytes):
-        return {"base64": base64.b64encode(node).decode()}
-    if level > _BYTES_LEVEL:
-        return node
-    if isinstance(node, dict):
-        return {name: _without_bytes(item, level + 1) for name, item in node.items()}
-    if isinstance(node, list | tuple):
-        return [_without_bytes(item, level + 1) for item in node]
-    return node
+    part = {"type": kind}
+    for name in names:
+        if name in data:
+            part[name] = data[name]
+    return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from support import ROOT, fork, forked, kill, wait
 
 from gitjournal.errors import Fenced, LeaseHeld, StorageError
-from gitjournal.lease import Lease
+from gitjournal.lease import Lease, held
 
 
 @pytest.fixture
@@ -242,3 +243,43 @@ def test_something_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
     for bad in (tmp_path / "file" / "main.json", tmp_path / "folder.json"):
         with pytest.raises(StorageError, match="cannot take the lease"):
             Lease.acquire(bad, "s")
+
+
+def test_whether_somebody_holds_it_can_be_asked_without_taking_it(path: Path) -> None:
+    assert not held(path)
+    lease = take(path)
+    assert held(path) and held(path)
+    lease.check()
+    lease.release()
+    assert not held(path)
+
+
+def test_what_a_crash_left_is_held_by_nobody(path: Path) -> None:
+    pid = held_by_child(path)
+    assert held(path)
+    kill(pid)
+    assert path.exists() and not held(path)
+
+
+def test_who_asks_does_not_keep_a_writer_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask is to lock the file for an instant: a writer looks again before it says that another one is there."""
+    path.parent.mkdir(parents=True)
+    asking = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+    lease = Lease.acquire(path, "s/main")
+    assert held(path)
+    lease.release()
+    os.close(asking)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_no_lease_file_is_held_by_nobody(path: Path, kind: str) -> None:
+    path.parent.mkdir(parents=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(path.parent)
+    else:
+        os.mkfifo(path)
+    assert not held(path)

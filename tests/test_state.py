@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,53 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spoken import answer, call, chain, response, said, texts
 
 from gitjournal import canonical, rules
 from gitjournal.errors import FormatError, StorageError, UsageError
 from gitjournal.event import Event
-from gitjournal.state import TYPES, USAGE, SessionState, StateBuilder, fold
+from gitjournal.state import TYPES, USAGE, SessionState, StateBuilder, entry_of, fold
+from gitjournal.vocabulary import OUTCOMES
 
 EVENTS_MD = Path(__file__).resolve().parents[1] / "docs" / "events.md"
 INPUT, OUTPUT, CACHED = USAGE[0], USAGE[1], USAGE[2]
-
-
-def chain(*specs: tuple[str, Any] | tuple[str, Any, str], start: Any = None, ts: Sequence[str] = ()) -> list[Event]:
-    """A session of (type, data[, actor]) events after a session.start; data None makes a withheld event."""
-    events: list[Event] = []
-    prev, session = None, "s1"
-    for seq, (kind, data, *actor) in enumerate([("session.start", start or {}), *specs], 1):
-        session = "s2" if kind == "session.fork" else session
-        members = {
-            "v": 1, "session": session, "seq": seq, "prev": prev, "epoch": 1, "type": kind,
-            "ts": ts[seq - 1] if ts else "2026-11-29T12:00:00.000Z",
-            "actor": actor[0] if actor else "host", "data": {} if data is None else data,
-        }  # fmt: skip
-        event = Event.build(members)
-        events.append(event.withhold() if data is None else event)
-        prev = event.hash
-    return events
-
-
-def said(text: str, role: str = "user") -> tuple[str, dict[str, Any]]:
-    return "message", {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def response(text: str | None = None, *, key: Any = None, usage: Any = None) -> tuple[str, dict[str, Any]]:
-    parts = [{"type": "text", "content": text}] if text else []
-    members = {"parts": parts, "response.id": key, "usage": usage}
-    return "model.response", {name: value for name, value in members.items() if value is not None}
-
-
-def call(key: str, name: str = "shell") -> tuple[str, dict[str, Any]]:
-    return "tool.call", {"id": key, "name": name, "arguments": {}}
-
-
-def answer(key: str) -> tuple[str, dict[str, Any]]:
-    return "tool.result", {"id": key, "response": "done"}
-
-
-def texts(entries: Sequence[dict[str, Any]]) -> list[str]:
-    return [part["content"] for entry in entries for part in entry["parts"]]
 
 
 def as_json(state: SessionState) -> bytes:
@@ -100,8 +63,14 @@ origin = st.just({"session": "s1", "branch": "main", "seq": 1, "hash": "0" * 64}
 well_formed: dict[str, st.SearchStrategy[Any]] = {
     "message": st.fixed_dictionaries({"role": st.sampled_from(["user", "system"]), "parts": parts}),
     "model.response": st.fixed_dictionaries({}, optional={"parts": parts, "response.id": names, "usage": usage}),
-    "tool.call": st.fixed_dictionaries({"id": st.sampled_from("abc"), "name": st.just("t")}),
-    "tool.result": st.fixed_dictionaries({"id": st.sampled_from("abc")}, optional={"response": json_values})
+    "tool.call": st.fixed_dictionaries(
+        {"id": st.sampled_from("abc"), "name": st.just("t")},
+        optional={"requires": st.sampled_from(["confirmation", "result"])},
+    ),
+    "tool.result": st.fixed_dictionaries(
+        {"id": st.sampled_from("abc")},
+        optional={"response": json_values, "code": st.sampled_from(["interrupted", "denied", "error"])},
+    )
     | st.fixed_dictionaries({"parts": parts}),
     "error": st.fixed_dictionaries({"message": st.text(max_size=5)}),
     "context.compaction": st.fixed_dictionaries(
@@ -115,10 +84,37 @@ well_formed: dict[str, st.SearchStrategy[Any]] = {
     ),
     "session.branch": st.fixed_dictionaries({"branch": st.text(max_size=3), "from": origin}),
     "session.fork": st.fixed_dictionaries({"from": origin}),
+    "session.update": st.fixed_dictionaries(
+        {},
+        optional={
+            "title": st.sampled_from(["", "a title", "ü" * 200]),
+            "summary": st.text(max_size=5),
+            "archived": st.booleans(),
+            "add_labels": st.lists(st.sampled_from("abc")),
+            "remove_labels": st.lists(st.sampled_from("abc")),
+        },
+    ),
+    "session.terminate": st.fixed_dictionaries({}, optional={"reason": st.text(max_size=5)}),
+    "session.checkpoint": st.dictionaries(st.sampled_from("abc"), json_values),
+    "session.resource": st.fixed_dictionaries(
+        {"id": st.sampled_from("abc"), "action": st.sampled_from(["attach", "detach"])}, optional={"uri": st.text()}
+    ),
+    "session.wake": st.fixed_dictionaries(
+        {"due": st.just("2026-12-01T08:00:00.000Z"), "reason": st.just("r")},
+        optional={"key": st.sampled_from("ab"), "priority": st.sampled_from(["low", "normal", "high"])},
+    ),
+    "session.wake_done": st.fixed_dictionaries({"seqs": st.lists(small)}),
+    "session.interrupt": st.just({}),
     "session.seal": st.just({}),
     "session.erasure": st.just({}),
     "native": st.dictionaries(st.sampled_from("abc"), json_values),
     "x.other": st.dictionaries(st.sampled_from("abc"), json_values),
+}
+#: What cannot be said in good form without what came before.
+in_place: dict[str, st.SearchStrategy[Any]] = {
+    "tool.confirmation": st.fixed_dictionaries({"id": st.sampled_from("abc"), "approved": st.booleans()}),
+    "turn.start": st.just({}),
+    "turn.end": st.fixed_dictionaries({"outcome": st.sampled_from(OUTCOMES)}),
 }
 MEMBERS = ["trust", "source", "role", "parts", "usage", "response.id", "id", "name", "response", "is_error"]
 MEMBERS += ["message", "where", "error.type", "summary", "from_seq", "to_seq", "keep_last", "branch", "from"]
@@ -130,6 +126,19 @@ bad_parts = st.lists(
     ),
     max_size=3,
 )
+MEMBERS += [
+    "project",
+    "parent",
+    "labels",
+    "title",
+    "archived",
+    "add_labels",
+    "remove_labels",
+    "reason",
+    "action",
+    "uri",
+]
+MEMBERS += ["outcome", "requires", "approved", "code", "due", "key", "note", "priority", "seqs"]
 misshapen = st.dictionaries(
     st.sampled_from(MEMBERS),
     json_values | bad_parts | st.dictionaries(st.sampled_from(USAGE), json_values),
@@ -137,10 +146,16 @@ misshapen = st.dictionaries(
 )
 good_specs = st.one_of([st.tuples(st.just(kind), data) for kind, data in well_formed.items()])
 # The payload of a branch, a fork or a seal cannot be withheld.
-any_specs = st.tuples(st.sampled_from(sorted(well_formed)), st.none() | misshapen).filter(
+placed_specs = st.one_of(
+    [
+        st.tuples(st.just(kind), data, st.just("host"), st.sampled_from(["t1", "t2", None]))
+        for kind, data in in_place.items()
+    ]
+)
+any_specs = st.tuples(st.sampled_from(sorted({*well_formed, *in_place})), st.none() | misshapen).filter(
     lambda spec: spec[1] is not None or spec[0] not in rules.STRUCTURE
 )
-sessions = st.lists(good_specs | any_specs, max_size=40).map(lambda specs: chain(*specs))
+sessions = st.lists(good_specs | placed_specs | any_specs, max_size=40).map(lambda specs: chain(*specs))
 
 
 @settings(max_examples=150, deadline=None)
@@ -186,6 +201,62 @@ def test_counters_are_the_same_without_history(events: list[Event]) -> None:
     assert lean.as_dict() == counters(fold(events))
 
 
+@settings(max_examples=150, deadline=None)
+@given(sessions, st.data())
+def test_frozen_and_thawed_anywhere_the_fold_goes_on_as_if_nothing_was(
+    events: list[Event], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(events)))
+    builder = StateBuilder(history=False)
+    for event in events[:cut]:
+        builder.push(event)
+    frozen = json.dumps(builder.freeze())
+    thawed = StateBuilder.thaw(json.loads(frozen))
+    assert thawed.state() == builder.state()
+    for event in events[cut:]:
+        thawed.push(event)
+    assert thawed.state() == fold(events, history=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff",
+        "\ud800",
+        2**70,
+        float("inf"),
+        -0.0,
+        {"$gj:b64": "x"},
+        {"\ud800": 1},
+        [{"a": (1, b"x")}],
+        {"$gj:json": 1},
+    ],
+)
+def test_foreign_values_survive_the_frost(value: Any) -> None:
+    builder = StateBuilder(history=False)
+    builder.push(Foreign(chain()[0], {"x": value}))
+    thawed = StateBuilder.thaw(json.loads(json.dumps(builder.freeze())))
+    assert repr(thawed.state().start["x"]) == repr([{"a": [1, b"x"]}] if isinstance(value, list) else value)
+
+
+def test_a_fold_with_history_cannot_be_frozen() -> None:
+    with pytest.raises(UsageError, match="history"):
+        StateBuilder().freeze()
+
+
+@settings(max_examples=150, deadline=None)
+@given(sessions)
+def test_without_parts_all_is_the_same_but_what_entries_say_and_that_is_in_their_events(events: list[Event]) -> None:
+    whole, lean = fold(events), fold(events, parts=False)
+
+    def silent(state: SessionState) -> dict[str, Any]:
+        bare = [[entry | {"parts": []} for entry in entries] for entries in (state.history, state.context)]
+        return state.as_dict() | dict(zip(("history", "context"), bare, strict=True))
+
+    assert silent(lean) == silent(whole)
+    assert [entry_of(events[entry["seq"] - 1]) for entry in lean.context] == whole.context
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(any_specs | st.tuples(st.sampled_from(sorted(well_formed)), json_values), max_size=15),
@@ -214,11 +285,11 @@ def test_well_formed_data_is_never_odd(specs: list[tuple[str, Any]]) -> None:
 def documented_sessions() -> Iterator[list[Event]]:
     for block in re.findall(r"```jsonl\n(.*?)```", EVENTS_MD.read_text(), re.DOTALL):
         first, *rest = [json.loads(line) for line in block.splitlines()]
-        yield chain(*((e["type"], e["data"], e["actor"]) for e in rest), start=first["data"])
+        yield chain(*((e["type"], e["data"], e["actor"], e.get("turn")) for e in rest), start=first["data"])
 
 
 def test_page_lists_exactly_the_types_of_the_code() -> None:
-    rows = re.findall(r"^\| `([a-z.]+)` \| .*\|.*\|.*\|.*\|$", EVENTS_MD.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z._]+)` \| .*\|.*\|.*\|.*\|$", EVENTS_MD.read_text(), re.MULTILINE)
     assert set(rows) == TYPES
 
 
@@ -231,7 +302,7 @@ def test_examples_of_the_page_use_every_type_and_are_well_formed() -> None:
 def test_live_example() -> None:
     live, _ = documented_sessions()
     state = fold(live)
-    assert (state.session, state.branch, state.last_seq, state.last_hash) == ("s2", "main", 13, live[-1].hash)
+    assert (state.session, state.branch, state.last_seq, state.last_hash) == ("s2", "main", 24, live[-1].hash)
     assert (state.trust, state.source, state.native) == ("host", "console", 1)
     assert [e["kind"] for e in state.history] == [
         "message", "model.response", "tool.call", "tool.result", "model.response"]  # fmt: skip
@@ -240,8 +311,8 @@ def test_live_example() -> None:
     assert state.turns == {"user": 1, "model": 2}
     assert (state.tool_calls, state.tool_results, state.open_calls, state.unmatched_results) == (1, 1, [], 0)
     error = {"type": "timeout", "message": "no answer within 60 s", "where": "model"}
-    assert state.errors == [{"seq": 7, "actor": "host"} | error]
-    assert fold(live, to=9).branch == "try-b"
+    assert state.errors == [{"seq": 14, "actor": "host"} | error]
+    assert fold(live, to=19).branch == "try-b"
 
 
 def test_imported_example() -> None:
@@ -433,7 +504,7 @@ def test_user_turns_are_messages_of_the_role_user() -> None:
 
 def test_open_calls_are_those_without_a_result() -> None:
     state = fold(chain(call("a"), call("b", "web"), answer("a"), answer("zzz")))
-    assert state.open_calls == [{"id": "b", "name": "web", "seq": 3}]
+    assert state.open_calls == [{"id": "b", "name": "web", "seq": 3, "requires": None, "approved": None}]
     assert (state.tool_calls, state.tool_results, state.unmatched_results) == (2, 2, 1)
 
 
@@ -569,7 +640,7 @@ def test_good_parts_beside_bad_ones_are_kept() -> None:
 
 def test_start_of_the_wrong_shape() -> None:
     state = fold(chain(start={"trust": 5, "source": []}))
-    assert (state.trust, state.source) == (None, None)
+    assert (state.trust, state.source) == ("sandbox", None)
     assert state.odd == [{"seq": 1, "type": "session.start", "faults": ["source", "trust"]}]
 
 
