@@ -1,8 +1,8 @@
 """gitjournal: a git-backed, content-addressed, tamper-evident journal for AI-agent sessions.
 
 >>> journal = gitjournal.init(path)
->>> with journal.session("s1", create=True) as s:
-...     s.append("message", {"role": "user", "parts": [{"type": "text", "content": "hello"}]}, actor="user")
+>>> with journal.session("s1", source="console") as s:
+...     s.user("hello")
 
 The names below are imported when they are first used, so that ``gj --help`` does not wait for libgit2.
 """
@@ -15,14 +15,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gitjournal.aio import AsyncSession as AsyncSession
     from gitjournal.chain import Appended as Appended
     from gitjournal.errors import JournalError as JournalError
     from gitjournal.event import Event as Event
     from gitjournal.journal import Journal as Journal
-    from gitjournal.journal import Session as Session
     from gitjournal.journal import init as init
     from gitjournal.journal import open_journal as open  # noqa: A004 - gitjournal.open, as for a file
     from gitjournal.refs import Name as Name
+    from gitjournal.session import Session as Session
     from gitjournal.state import SessionState as SessionState
     from gitjournal.state import fold as fold
     from gitjournal.verify import Report as Report
@@ -33,13 +34,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Appended": "chain",
+    "AsyncSession": "aio",
     "Draft": "writer",
     "Event": "event",
     "Journal": "journal",
     "JournalError": "errors",
     "Name": "refs",
     "Report": "verify",
-    "Session": "journal",
+    "Session": "session",
     "SessionState": "state",
     "fold": "state",
     "init": "journal",
@@ -48,6 +50,7 @@ _HOME = {
 
 __all__ = [
     "Appended",
+    "AsyncSession",
     "Draft",
     "Event",
     "Journal",

@@ -8,19 +8,18 @@ from __future__ import annotations
 import difflib
 import glob
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gitjournal import refs, signing, sshsig, store
+from gitjournal import drafts, refs, signing, sshsig, store
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     FormatError,
-    JournalError,
     NotAJournal,
     NotFound,
     StorageError,
@@ -33,16 +32,18 @@ from gitjournal.flush import Pending
 from gitjournal.lease import locked
 from gitjournal.line import Line
 from gitjournal.objects import FileBlob
+from gitjournal.plain import kind, plain
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
+from gitjournal.session import Session
+from gitjournal.state import fold
 from gitjournal.store import Store
 from gitjournal.writer import Draft, Durability, Writer, start_branch
 
 if TYPE_CHECKING:
+    from gitjournal.aio import AsyncSession
     from gitjournal.keys import Signer
     from gitjournal.signing import Mode
 
-#: Types that have a meaning for the chain; only the calls named for them make such events.
-RESERVED_TYPES = frozenset({"session.start", "session.branch", "session.fork", "session.seal", "session.erasure"})
 _FOLDER = ".gitjournal"
 _MOST_CHAINS = 1024
 #: The version of docs/format.md that journals are made for.
@@ -59,10 +60,8 @@ def init(path: str | os.PathLike[str]) -> Journal:
         return open_journal(folder)
     store.create(folder)
     journal = Journal(Store(folder))
-    with Writer(journal.chain(Name(JOURNAL_SESSION))) as writer:
-        if writer.head is None:
-            writer.append(Draft("session.start", {"format": FORMAT}))
-    return journal
+    with journal.log():
+        return journal
 
 
 def _is_unused(folder: Path) -> bool:
@@ -75,10 +74,11 @@ def _is_unused(folder: Path) -> bool:
     return not any(folder.iterdir())
 
 
-def open_journal(path: str | os.PathLike[str]) -> Journal:
+def open_journal(path: str | os.PathLike[str], *, check: bool = True) -> Journal:
     """Open the journal at ``path``: the repository itself, or a plain clone of one, which can only be read.
 
-    Raises NotFound when there is nothing, NotAJournal when it is something else.
+    Raises NotFound when there is nothing, NotAJournal when it is something else. Without ``check`` the caller looks at
+    `Journal.check_format` himself.
     """
     folder = _folder(path)
     if folder.exists() and not folder.is_dir():
@@ -89,7 +89,8 @@ def open_journal(path: str | os.PathLike[str]) -> Journal:
     if not (folder / "HEAD").is_file() and (folder / ".git").is_dir():
         folder, prefix = folder / ".git", refs.CLONE_PREFIX
     journal = Journal(Store(folder, prefix))
-    journal.check_format()
+    if check:
+        journal.check_format()
     return journal
 
 
@@ -117,107 +118,6 @@ def discover(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
     import platformdirs  # only the commands that come this far pay for it
 
     return platformdirs.user_data_path("gitjournal") / "journal.git"
-
-
-class Session:
-    """A branch open for writing: the context manager that `Journal.session` returns."""
-
-    def __init__(self, writer: Writer, *, seals: bool = False) -> None:
-        self._writer = writer
-        self._seals = seals
-        # seq of the newest event when it was opened or sealed: what is beyond is not covered.
-        self._sealed_to = writer.head.seq if writer.head else 0
-        self.name = writer.chain.name
-
-    @property
-    def head(self) -> Appended:
-        """Seq and event hash of the newest event."""
-        head = self._writer.head
-        if head is None:
-            raise NotFound(f"{self.name} has no event yet")
-        return head
-
-    @property
-    def epoch(self) -> int:
-        """The number of this writer incarnation, in every event that it appends."""
-        return self._writer.epoch
-
-    @property
-    def set_aside(self) -> int:
-        """Bytes of a cut, never acknowledged write that opening this session moved to ``<branch>.torn``."""
-        return self._writer.set_aside
-
-    def append(
-        self,
-        type: str,  # noqa: A002 - the format's own word for it
-        data: Mapping[str, Any],
-        *,
-        actor: str = "host",
-        turn: str | None = None,
-        ts: str | None = None,
-        expected_seq: int | None = None,
-    ) -> Appended:
-        """Append one event. Durable on return (see ``durability`` of `Journal.session`).
-
-        ``expected_seq`` is the seq that the newest event must have now: ConflictError when it has another.
-        Raises FormatError or UsageError for an event that the format does not allow: nothing is written then.
-        """
-        return self._writer.append(_allowed(Draft(type, data, actor, turn, ts)), expected_seq=expected_seq)
-
-    def append_many(
-        self,
-        items: Iterable[Draft | tuple[str, Mapping[str, Any], str]],
-        *,
-        expected_seq: int | None = None,
-    ) -> list[Appended]:
-        """Append a batch, each a `Draft` or (type, data, actor), with one sync.
-
-        Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
-        """
-        drafts = (_allowed(Draft(*item)) for item in items)
-        return self._writer.append_many(drafts, expected_seq=expected_seq)
-
-    def seal(self) -> Appended:
-        """Append a ``session.seal`` on all events so far: a statement that others can check without the journal.
-
-        Signed if the session was opened with a signer. It is in git when this returns.
-        """
-        done = self._writer.seal()
-        self._sealed_to = max(self._sealed_to, done.seq)
-        return done
-
-    def flush(self) -> None:
-        """Move what is in the tail to git now."""
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Seal what was written if the journal's policy says so, flush, and give the lease back.
-
-        When the seal cannot be made the events are stored all the same; the error is raised then.
-        """
-        # Once: a second close after one that failed has nothing left to say.
-        seals, self._seals = self._seals, False
-        try:
-            if seals and self._writer.head and self._writer.head.seq > self._sealed_to:
-                self.seal()
-        finally:
-            self._writer.close()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # The error of the block says more than what closing after it says.
-        with suppress(JournalError) if kind else nullcontext():
-            self.close()
-
-
-def _allowed(draft: Draft) -> Draft:
-    if draft.type in RESERVED_TYPES:
-        raise UsageError(f"events of type {draft.type} are made by the journal, not appended")
-    return draft
 
 
 class Journal:
@@ -342,13 +242,28 @@ class Journal:
 
     # --- writing ---------------------------------------------------------------------------------
 
+    @contextmanager
+    def log(self) -> Iterator[Writer]:
+        """The journal's own log, open for writing; it begins with the number of the format. LeaseHeld."""
+        mode, signer = self._signing(None, None, live=True)
+        with Writer(self.chain(Name(JOURNAL_SESSION)), signer=signer, sign_every=mode == "every") as writer:
+            if writer.head is None:
+                writer.append(Draft("session.start", {"format": FORMAT}))
+            yield writer
+
     def session(
         self,
         name: str | Name,
-        create: bool = False,
+        create: bool | None = None,
         *,
+        source: str | None = None,
+        trust: str | None = None,
+        project: str | os.PathLike[str] | None = None,
+        parent: Session | Name | str | Mapping[str, Any] | None = None,
+        title: str | None = None,
+        labels: Iterable[str] | None = None,
         durability: Durability = "disk",
-        start: Draft | None = None,
+        start: Draft | Mapping[str, Any] | None = None,
         epoch: int | None = None,
         salted: bool = True,
         signer: Signer | None = None,
@@ -357,15 +272,32 @@ class Journal:
     ) -> Session:
         """Open a branch for writing: takes its lease, recovers its tail.
 
-        With ``create`` a session that does not exist begins, with ``start`` as its first event. ``epoch`` and
-        ``salted=False`` are for imports, whose events must not depend on when and where they are made.
+        With ``create`` a session that does not exist begins. ``source`` to ``labels`` say how, and that it may: with
+        one of them ``create`` need not be given. They say nothing to a session that exists: it keeps what it began
+        with, and is refused if it has another ``trust`` than the one named. ``trust`` follows from ``source`` (``console`` is trusted as the ``host``, all others live in the
+        ``sandbox``) and may be named to be narrower. ``project`` is a folder, ``parent`` the session that this one
+        works for (one that is open, a name here, or ``{"session", "branch", "seq"}`` of another journal).
+
+        ``start`` has more members of its first event (``agent.name``, ``system_instructions``), or is the whole event,
+        as a Draft. ``epoch`` and ``salted=False`` are for imports, whose events must not depend on when and where they
+        are made.
 
         ``signer`` and ``sign`` say what is signed; without them the journal's settings do (`signing.Policy`), but never
         for an import. With ``closing_seal=False`` closing makes no seal: more of the session is to come.
-        Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case), DamagedTail.
+        Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case, or a session whose deletion was cut),
+        DamagedTail, and UsageError also for a trust wider than that of the source.
         """
+        about = drafts.start(
+            source=source,
+            trust=trust,
+            project=None if project is None else _root(project),
+            parent=self._parent(parent),
+            title=title,
+            labels=labels,
+        )
+        first = _first(start, about)
         resolved = self._find(name)
-        if resolved is None and not create:
+        if resolved is None and not (bool(first.data) if create is None else create):
             raise self._not_found(str(name))
         mode, signer = self._signing(sign, signer, live=epoch is None)
         seals = closing_seal and mode != "off"
@@ -373,9 +305,36 @@ class Journal:
             Writer, durability=durability, epoch=epoch, salted=salted, signer=signer, sign_every=mode == "every"
         )
         if resolved is None:
-            return self._create(name, open_writer, start, seals=seals)
+            return self._create(name, open_writer, first, seals=seals)
         _not_the_log(resolved)
+        if trust is not None:
+            self._check_trust(resolved, trust)
         return Session(open_writer(self.chain(resolved)), seals=seals)
+
+    def _check_trust(self, name: Name, trust: str) -> None:
+        """UsageError when a session that exists has another trust: the first event says it, for all that follows."""
+        found = fold([self.chain(name).event(1)], history=False).trust
+        if found != trust:
+            raise UsageError(
+                f"session {name} has trust {found}, not {trust}",
+                hint="A session keeps the trust that it began with: leave trust out, or begin another session.",
+            )
+
+    def asession(self, name: str | Name, create: bool | None = None, **how: Any) -> AsyncSession:
+        """The same for asyncio: ``async with journal.asession(...) as s``, and ``await`` before each method."""
+        from gitjournal.aio import AsyncSession  # asyncio is slow to load, and gj does not use it
+
+        return AsyncSession(partial(self.session, name, create, **how))
+
+    def _parent(self, parent: object) -> Mapping[str, Any] | None:
+        if parent is None or isinstance(parent, Mapping):
+            return parent
+        if isinstance(parent, Session):
+            return {"session": parent.name.session, "branch": parent.name.branch, "seq": parent.head.seq}
+        if not isinstance(parent, str | Name):
+            raise UsageError(f"parent is a {kind(parent)}, not a session or the name of one")
+        name = self.resolve(parent)
+        return {"session": name.session, "branch": name.branch}
 
     def _signing(self, sign: Mode | None, signer: Signer | None, *, live: bool) -> tuple[Mode, Signer | None]:
         """What is signed, and by whom: as the caller or else the journal says."""
@@ -388,24 +347,30 @@ class Journal:
         return mode, signing.signer(policy._replace(mode=mode), os.environ)
 
     def _create(
-        self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft | None, *, seals: bool
+        self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft, *, seals: bool
     ) -> Session:
         target = name if isinstance(name, Name) else Name(name)
         if target.branch != TRUNK:
             raise NotFound(f"there is no branch {target}", hint="Make it with: gj branch")
         _not_the_log(target)
-        with self._creating(target):
+        drafts.check_trust(start.data)
+        with self.creating(target):
+            if not self.chain(target).exists() and (left := self.branches(target.session)):
+                raise AlreadyExists(
+                    f"session {target} has no trunk, but {left[0]}: it cannot begin anew",
+                    hint=f"If its deletion was cut, finish it with: gj delete {shlex.quote(target.session)}",
+                )
             writer = open_writer(self.chain(target))
             try:
                 if writer.head is None:
-                    writer.append(start or Draft("session.start", {}))
+                    writer.append(start)
             except BaseException:
                 writer.close()
                 raise
         return Session(writer, seals=seals)
 
     @contextmanager
-    def _creating(self, name: Name) -> Iterator[None]:
+    def creating(self, name: Name) -> Iterator[None]:
         """Hold the journal's creation lock, so that of two ids that differ only in case one loses."""
         refs.check_id(name.session)
         refs.check_id(name.branch, "branch name")
@@ -459,7 +424,7 @@ class Journal:
                 f"event {at} of {parent} was inherited from session {before.session!r}",
                 hint="Branch that session, or fork.",
             )
-        with self._creating(child):
+        with self.creating(child):
             draft = Draft(kind, {**data, "from": origin})
             mode, signer = self._signing(None, None, live=epoch is None)
             sign = (lambda _, commit: signer.sign(commit, sshsig.GIT)) if signer and mode == "every" else None
@@ -473,7 +438,7 @@ class Journal:
         not fit, or (at the end) the line is another branch's; up to 4,096 events at a time, what came before stays.
         """
         _not_the_log(name)
-        with self._creating(name):
+        with self.creating(name):
             writer = Writer(self.chain(name))
         with writer:
             before = writer.head.seq if writer.head else 0
@@ -486,6 +451,28 @@ class Journal:
         if chain.tail_path.exists():
             mode, signer = self._signing(None, None, live=True)
             Writer(chain, signer=signer, sign_every=mode == "every").close()
+
+
+def _first(start: Draft | Mapping[str, Any] | None, about: dict[str, Any]) -> Draft:
+    """The first event of a session. UsageError when it is given as a whole and in members, or a member twice."""
+    if isinstance(start, Draft):
+        if about:
+            raise UsageError("give the whole first event or its members, not both")
+        return start
+    more = {} if start is None else plain(start, "the start")
+    if not isinstance(more, dict):
+        raise UsageError(f"the start is an object with members, not a {kind(start)}")
+    if own := drafts.START & more.keys():
+        raise UsageError(f"{min(own)} of the start has a parameter of its own: {min(own)}=")
+    return Draft("session.start", {**more, **about})
+
+
+def _root(project: str | os.PathLike[str]) -> str:
+    """The folder as an absolute path without links. UsageError for what is none."""
+    try:
+        return str(Path(project).resolve())
+    except (TypeError, ValueError, OSError, RuntimeError) as error:
+        raise UsageError(f"project cannot be a folder: {error}") from None
 
 
 def _spellings(folder: Path, name: str, suffix: str) -> set[str]:

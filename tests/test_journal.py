@@ -214,7 +214,7 @@ def test_init_that_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """The process died between making the repository and writing the journal's log."""
 
     def die() -> None:
-        monkeypatch.setattr(journals, "Writer", lambda *_: os._exit(9))
+        monkeypatch.setattr(journals, "Writer", lambda *_, **__: os._exit(9))
         gitjournal.init(tmp_path / "j")
 
     assert forked(die) == 9

@@ -16,8 +16,9 @@ from gitjournal.errors import NotFound, UsageError
 from gitjournal.event import Event
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.times import NO_TIME
-from gitjournal.journal import Journal, Session
+from gitjournal.journal import Journal
 from gitjournal.refs import JOURNAL_SESSION, Name
+from gitjournal.session import Session
 from gitjournal.writer import Draft
 
 if TYPE_CHECKING:
