@@ -8,6 +8,7 @@
     ├── NotAJournal         not-a-journal    the folder is no journal that this version can use
     ├── ConflictError       conflict         the head has moved; read again and retry
     ├── AlreadyExists       exists           a session or branch of that name is there
+    ├── Refused             refused          what the session is now does not allow it
     ├── LeaseHeld           lease-held       another writer has the branch
     ├── Fenced              fenced           a newer writer has taken the branch over
     ├── RefLocked           ref-locked       git's lock file of the ref is there
@@ -75,6 +76,12 @@ class AlreadyExists(JournalError):
     """A session or branch of that name (or one that differs only in case) is there."""
 
     code = "exists"
+
+
+class Refused(JournalError):
+    """What the session is now (archived, terminated, another project's) does not allow it; nothing was written."""
+
+    code = "refused"
 
 
 class LeaseHeld(JournalError):
