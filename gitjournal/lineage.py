@@ -1,11 +1,12 @@
-"""How the branches of one session hang together: where each begins, and from which.
+"""How branches hang together: what they have in common, where each begins, and from which.
 
-Floor 5. Reads events only; the derived index of `seqindex` is a hint whose answer is checked, and never written.
+Floor 3. Hashes decide: an equal event hash at n means that the events 1 to n are the same. What events say of their
+origin only makes it quick to find. The derived index of `seqindex` is a hint whose answer is checked, never written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitjournal.chain import branch_origin
@@ -22,6 +23,107 @@ if TYPE_CHECKING:
 _PIECE = 128
 
 
+# --- what is the same ----------------------------------------------------------------------------
+
+
+def common(one: Chain, other: Chain) -> int:
+    """How many first events two branches share, of whatever sessions; reads about 2 log2(n) events, not n."""
+    heads = [chain.head() for chain in (one, other)]
+    return _agree(one, other, 0, min(head.seq if head else 0 for head in heads))
+
+
+def _agree(one: Chain, other: Chain, low: int, high: int) -> int:
+    """The last event up to ``high`` that is the same in both; they are the same up to ``low``."""
+    if low >= high or _is_same(one, other, high):
+        return max(low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_same(one, other, middle) else (low, middle)
+    return low
+
+
+def _is_same(one: Chain, other: Chain, seq: int) -> bool:
+    return one.event(seq).hash == other.event(seq).hash
+
+
+class Part(NamedTuple):
+    """What a branch has that none before it had: events ``after`` < seq <= ``head``.
+
+    Event ``after`` is in the part of branch ``parent``, which is None when there is nothing before.
+    """
+
+    name: Name
+    after: int
+    head: int
+    parent: Name | None
+
+
+class _Node:
+    """A part with the parts that go on from it, by the place where they do and the hash of their first event."""
+
+    __slots__ = ("chain", "children", "part", "up")
+
+    def __init__(self, part: Part, chain: Chain, up: _Node | None) -> None:
+        self.part = part
+        self.chain = chain
+        self.up = up
+        self.children: dict[tuple[int, str], _Node] = {}
+
+
+class Once:
+    """Takes branches one after the other, and says of each what none before it had: each event counts once.
+
+    A journal that lies about its forks, or has a line twice, changes nothing in that.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._roots: dict[tuple[int, str], _Node] = {}
+        self._nodes: dict[Name, _Node] = {}
+
+    def add(self, name: Name, declared: Begin | None = None) -> Part | None:
+        """The part of branch ``name``; None when it has no event. ``declared``: where it says that it begins."""
+        chain = self._journal.chain(name)
+        head = chain.head()
+        if head is None:
+            return None
+        up, after = self._declared(chain, head.seq, declared) or self._walk(chain, head.seq)
+        part = Part(name, after, head.seq, up.part.name if up else None)
+        node = self._nodes[name] = _Node(part, chain, up)
+        if after < head.seq:
+            (up.children if up else self._roots)[after, chain.event(after + 1).hash] = node
+        return part
+
+    def _declared(self, chain: Chain, head: int, begin: Begin | None) -> tuple[_Node, int] | None:
+        """Where the branch hangs, if it is where it says: a few looks instead of a search."""
+        node = self._nodes.get(begin.parent) if begin and begin.parent else None
+        if begin is None or node is None or not 1 <= begin.after < head:
+            return None
+        after = begin.after
+        while node.up and after <= node.part.after:
+            node = node.up
+        if after > node.part.head or not _is_same(chain, node.chain, after):
+            return None
+        parts = (after, chain.event(after + 1).hash) not in node.children
+        ends = after == node.part.head or not _is_same(chain, node.chain, after + 1)
+        return (node, after) if parts and ends else None
+
+    def _walk(self, chain: Chain, head: int) -> tuple[_Node | None, int]:
+        """Down from the beginning, as far as some branch goes along."""
+        up: _Node | None = None
+        after, level = 0, self._roots
+        while after < head:
+            node = level.get((after, chain.event(after + 1).hash))
+            if node is None:
+                break
+            after = _agree(chain, node.chain, after + 1, min(head, node.part.head))
+            up, level = node, node.children
+        return up, after
+
+
+# --- where a branch says that it begins ----------------------------------------------------------
+
+
 class Begin(NamedTuple):
     """Where a branch begins: its own events are those with seq > ``after``, and ``parent`` has the ones before.
 
@@ -33,15 +135,28 @@ class Begin(NamedTuple):
 
 
 def begins(journal: Journal, name: Name) -> Begin:
-    """Where branch ``name`` begins. A parent that is not here, or has no such event, counts as none."""
-    found = _declared(journal.chain(name))
-    if found.parent is None:
+    """Where branch ``name`` begins. A parent that is not here, or has another event in that place, counts as none.
+
+    What a session was forked from may have another name by now.
+    """
+    chain = journal.chain(name)
+    after, parent = _said(chain)
+    mine = _at(chain, after) if parent else None
+    if parent is None or mine is None:
         return Begin()
-    head = journal.chain(found.parent).head()
-    return found if head is not None and head.seq >= found.after else Begin()
+    theirs = _at(journal.chain(parent), after)
+    if (theirs is None or theirs.hash != mine.hash) and parent.session != name.session:
+        damaged: dict[Name, JournalError] = {}
+        there = parts(journal, journal.branches(parent.session), damaged)
+        # Of those that have the event, the first one is the one that it was written to.
+        for one in (part.name for part in there if after <= part.head):
+            if journal.chain(one).event(after).hash == mine.hash:
+                return Begin(after, one)
+    return Begin(after, parent) if theirs and theirs.hash == mine.hash else Begin()
 
 
-def _declared(chain: Chain) -> Begin:
+def declared(chain: Chain) -> Begin:
+    """Where a branch says that it begins; ``parent`` may be gone."""
     first = _at(chain, 1)
     if first is not None and first.session == chain.name.session and chain.name.branch == TRUNK:
         return Begin()
@@ -50,9 +165,15 @@ def _declared(chain: Chain) -> Begin:
     if hinted is not None and (found := _begin(chain, hinted)) and found.after == hinted.seq - 1:
         return found
     # The newest declaration counts (docs/format.md section 8), and no branch is read further than it reaches.
+    newest = declaration(chain)
+    return (_begin(chain, newest) if newest else None) or Begin()
+
+
+def declaration(chain: Chain) -> Event | None:
+    """The newest event that gives this very branch its name; None when none does."""
     head = chain.head()
-    declared = (_begin(chain, event) for event in backwards(chain, 1, head.seq if head else 0))
-    return next(filter(None, declared), Begin())
+    events = backwards(chain, 1, head.seq if head else 0)
+    return next((event for event in events if _begin(chain, event)), None)
 
 
 def backwards(chain: Chain, first: int, last: int) -> Iterator[Event]:
@@ -79,6 +200,9 @@ def _begin(chain: Chain, event: Event) -> Begin | None:
     return Begin(origin[1], origin[0]) if branch == chain.name.branch else None
 
 
+# --- the branches of a session -------------------------------------------------------------------
+
+
 class Line(NamedTuple):
     """One branch of a session: its name, its newest seq, and where it begins."""
 
@@ -87,26 +211,64 @@ class Line(NamedTuple):
     begin: Begin
 
 
+def parts(journal: Journal, names: Iterable[Name], failed: dict[Name, JournalError] | None = None) -> list[Part]:
+    """The parts of branches, each event in one of them: a branch comes after the one that it says it begins on.
+
+    A branch that cannot be read is noted in ``failed`` and left out; without that, its error is raised.
+    """
+    once = Once(journal)
+    found = []
+    for name, said in _in_order(journal, names):
+        try:
+            part = once.add(name, said)
+        except JournalError as error:
+            if failed is None:
+                raise
+            failed[name] = error
+        else:
+            found += [part] if part else []
+    return found
+
+
+def _in_order(journal: Journal, names: Iterable[Name]) -> list[tuple[Name, Begin]]:
+    """Parents before their children; last what is no trunk and does not say where it begins."""
+    said = [(name, _said(journal.chain(name))) for name in names]
+    return sorted(said, key=lambda one: (one[0].branch != TRUNK and not one[1].parent, one[1].after, one[0]))
+
+
+def _said(chain: Chain) -> Begin:
+    try:
+        return declared(chain)
+    except JournalError:
+        return Begin()
+
+
 def lines(journal: Journal, session: str) -> list[Line]:
     """All branches of a session, the trunk first, each with the branch that really holds what is before it.
 
-    A branch of ``try`` at an event that ``try`` itself has from ``main`` hangs on ``main``.
+    A branch of ``try`` at an event that ``try`` itself has from ``main`` hangs on ``main``, and so does one whose
+    parent is gone, if ``main`` is what it still has something in common with.
     """
-    names = [name for name in journal.sessions() if name.session == session]
-    names.sort(key=lambda name: (name.branch != TRUNK, name.branch))
-    found: dict[Name, Line] = {}
-    for name in names:
-        head = journal.chain(name).head()
-        if head is not None:
-            found[name] = Line(name, head.seq, begins(journal, name))
-    return [line._replace(begin=_owner(line.begin, found)) for line in found.values()]
+    damaged: dict[Name, JournalError] = {}
+    found = parts(journal, journal.branches(session), damaged)
+    heads = ((name, journal.chain(name).head()) for name in damaged)
+    # A damaged branch is listed as what it says of itself.
+    found += [Part(name, 0, head.seq, None) for name, head in heads if head]
+    begin = {part.name: Begin(part.after, part.parent) if part.parent else begins(journal, part.name) for part in found}
+    listed = [Line(part.name, part.head, begin[part.name]) for part in found]
+    return sorted(listed, key=lambda line: (line.name.branch != TRUNK, line.name.branch))
 
 
-def _owner(begin: Begin, known: dict[Name, Line]) -> Begin:
-    parent = begin.parent
-    # As many steps as there are lines: a journal may say that two branches begin on each other.
-    for _ in range(len(known)):
-        if parent is None or parent not in known or begin.after > known[parent].begin.after:
-            break
-        parent = known[parent].begin.parent
-    return Begin(begin.after, parent)
+def forks(journal: Journal, session: str) -> dict[Name, list[Begin]]:
+    """The sessions that go on from events of this one: for each of its branches (fork, seq), sorted by seq.
+
+    Opens every session of the journal.
+    """
+    found: dict[Name, list[Begin]] = {}
+    for name in journal.sessions():
+        if name.session == session or name.branch != TRUNK:
+            continue
+        begin = begins(journal, name)
+        if begin.parent is not None and begin.parent.session == session:
+            found.setdefault(begin.parent, []).append(Begin(begin.after, name))
+    return {parent: sorted(all_of_it) for parent, all_of_it in found.items()}
