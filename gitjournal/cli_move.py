@@ -5,12 +5,9 @@ Floor 6.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -23,8 +20,10 @@ from gitjournal.cli_base import (
     json_option,
     name_argument,
     pass_app,
+    whole_file,
 )
 from gitjournal.cli_names import find, parse_seqs
+from gitjournal.cli_progress import shown
 from gitjournal.errors import JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
 
-#: Progress is shown for files of at least this size, in bytes.
-_WORTH_SHOWING = 4 * 1024 * 1024
+#: Seconds after which an import says how far it is.
+_QUIET = 0.5
 
 
 # --- import --------------------------------------------------------------------------------------
@@ -114,27 +113,21 @@ def _journal(app: App, dry_run: bool) -> Journal:
 def _import(journal: Journal, path: str, kind: str, session: str | None, dry_run: bool) -> ImportReport:
     from gitjournal.formats import import_file
 
-    progress, clear = _progress(path)
-    try:
-        return import_file(journal, path, format=kind, session=session, dry_run=dry_run, progress=progress)
-    finally:
-        clear()
+    size = _size(path)
+    with shown(_QUIET) as progress:
+
+        def show(done: int, records: int) -> None:
+            progress(f"importing, {min(99, 100 * done // size) if size else 0} %, {records:,} records")
+
+        return import_file(journal, path, format=kind, session=session, dry_run=dry_run, progress=show)
 
 
-def _progress(path: str) -> tuple[Callable[[int, int], None] | None, Callable[[], object]]:
-    """A line on a terminal that says how far an import is, and what wipes it out again."""
+def _size(path: str) -> int:
+    """In bytes; 0 if it cannot be told."""
     try:
-        size = Path(path).stat().st_size
+        return Path(path).stat().st_size
     except (OSError, ValueError):
-        size = 0
-    if size < _WORTH_SHOWING or sys.stderr is None or not sys.stderr.isatty():
-        return None, lambda: None
-
-    def show(done: int, records: int) -> None:
-        sys.stderr.write(f"\r\x1b[K{min(99, 100 * done // size)} %, {records:,} records")
-        sys.stderr.flush()
-
-    return show, lambda: sys.stderr.write("\r\x1b[K")
+        return 0
 
 
 def _say_report(app: App, report: ImportReport, as_json: bool) -> None:
@@ -158,14 +151,21 @@ def _say_failure(path: str, error: JournalError | OSError) -> None:
 
 # --- export --------------------------------------------------------------------------------------
 
+#: Formats that show a session and are not the session.
+_RENDERINGS = ("html", "md")
+
 
 def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in _formats() if name.startswith(incomplete)]
+
+
+def _formats() -> list[str]:
     from gitjournal.formats import formats
 
-    return [name for name in formats() if name.startswith(incomplete)]
+    return sorted({*formats(), *_RENDERINGS})
 
 
-@click.command(short_help="Write a session to a file.")
+@click.command(short_help="Write a session to a file, or as a page to read.")
 @name_argument("NAME")
 @click.option(
     "--format",
@@ -173,58 +173,81 @@ def _complete_formats(ctx: click.Context, param: click.Parameter, incomplete: st
     default="jsonl",
     show_default=True,
     shell_complete=_complete_formats,
-    help="jsonl: our own, whole; claude-code and records: the bytes that were imported.",
+    help="jsonl: our own, whole; claude-code and records: the bytes that were imported; html and md: to read.",
 )
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to; - is standard output, the default.")
-@click.option("--only", metavar="SEQS", help="Withhold what all events but these say, like 3,17-20 (jsonl).")
+@click.option("--only", metavar="SEQS", help="Withhold what all events but these say, like 3,17-20 (jsonl, html, md).")
+@click.option(
+    "--prices", "table", type=click.Path(), metavar="FILE", help="Show what tokens cost, as gj cost (html, md)."
+)
 @json_option
 @journal_option
 @pass_app
-def export(app: App, name: str, kind: str, output: str, only: str | None, as_json: bool) -> None:
+def export(app: App, name: str, kind: str, output: str, only: str | None, table: str | None, as_json: bool) -> None:
     """Write a branch to a file or standard output.
 
     jsonl is one event a line in its canonical form, with side files in FILE.files; importing that gives the same
-    commits. The other formats give back the bytes that were imported. With --only the other events are written as
-    headers: the file still verifies as one chain, and nobody can read them.
+    commits. claude-code, records and other importers give back the bytes that were imported. With --only the other
+    events are written as headers: the file still verifies as one chain, and nobody can read them.
+
+    html is one file that a browser shows, with everything in it and nothing to load; md is Markdown. Both are to
+    read: they are not exact, and cannot be imported.
     """
-    from gitjournal.formats import export as write
     from gitjournal.render import count, printable
 
     journal = app.journal()
     target = find(journal, name)
     if target.seq is not None:
         raise UsageError("an export is of a whole branch: give its name without a position")
-    shown = None if only is None else frozenset(parse_seqs(only))
+    write = _writer(journal, target.name, kind, None if only is None else _shown(journal, target.name, only), table)
     if output == "-":
         app.out.flush()
-        write(journal, target.name, kind, app.out.buffer, only=shown)
-        return
-    number = _to_file(journal, target.name, kind, Path(output), shown)
-    if as_json:
-        app.emit({"name": str(target.name), "format": kind, "file": output, "records": number})
+        write(app.out.buffer, None)
     else:
-        app.say(printable(f"{target.name}: {count(number, 'record')} written to {output} as {kind}"))
+        number = _to_file(Path(output), write)
+        if as_json:
+            app.emit({"name": str(target.name), "format": kind, "file": output, "records": number})
+        else:
+            app.say(printable(f"{target.name}: {count(number, 'record')} written to {output} as {kind}"))
+    if kind in _RENDERINGS:
+        app.note(f"{kind} is to read and not exact; --format jsonl has everything")
 
 
-def _to_file(journal: Journal, name: Name, kind: str, path: Path, only: frozenset[int] | None) -> int:
-    """Write beside the file and move it there when it is whole, so that a failure leaves the old one."""
-    from gitjournal.formats import export as write
+def _shown(journal: Journal, name: Name, only: str) -> frozenset[int]:
+    """The events that are not withheld. NotFound for one that the branch has not."""
+    seqs = frozenset(parse_seqs(only))
+    newest = journal.head(name).seq
+    if absent := [seq for seq in seqs if not 1 <= seq <= newest]:
+        raise NotFound(f"{name} has no event {min(absent)}", hint=f"Its newest event is {name}@{newest}.")
+    return seqs
+
+
+#: Writes to a stream, side files to a folder; the number of records.
+_Write = Callable[[BinaryIO, Path | None], int]
+
+
+def _writer(journal: Journal, name: Name, kind: str, only: frozenset[int] | None, table: str | None) -> _Write:
+    """What writes a branch in a format. UsageError when there is no such format, or it shows no prices."""
+    if kind not in _RENDERINGS:
+        if kind not in _formats():
+            raise UsageError(f"there is no format {kind!r}", hint=f"Formats: {', '.join(_formats())}.")
+        if table is not None:
+            raise UsageError(f"--prices is for {' and '.join(_RENDERINGS)}: {kind} shows no cost")
+        from gitjournal.formats import export as write
+
+        return lambda out, files: write(journal, name, kind, out, files, only)
+    from gitjournal import page_html, page_text
+    from gitjournal.cli_cost import read_prices
+    from gitjournal.page_plan import source_of
+
+    prices = None if table is None else read_prices(table)
+    render = page_html.write if kind == "html" else page_text.write
+    source = source_of(journal, name, only)
+    return lambda out, _: render(source, out, prices)
+
+
+def _to_file(path: Path, write: _Write) -> int:
     from gitjournal.formats.jsonl import FILES_SUFFIX
 
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder", hint="Give the name of a file in it.")
-    beside = path.with_name(path.name + FILES_SUFFIX)
-    if path.exists() and not path.is_file():
-        # A device or a pipe is written to; a file moved there would take its place.
-        with path.open("wb") as stream:
-            return write(journal, name, kind, cast(BinaryIO, stream), beside, only)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as stream:
-            number = write(journal, name, kind, cast(BinaryIO, stream), beside, only)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
-    return number
+    with whole_file(path) as stream:
+        return write(stream, path.with_name(path.name + FILES_SUFFIX))
