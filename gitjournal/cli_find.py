@@ -1,0 +1,370 @@
+"""Commands that find things: sessions, search, grep; and reindex, which makes what the first two look in.
+
+Floor 6. `grep` reads the events themselves and needs no index.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gitjournal.cli_base import EXIT, FAILED, App, color_option, complain, journal_option, json_option, pass_app
+from gitjournal.cli_names import since
+from gitjournal.cli_read import when
+from gitjournal.cli_table import Column, table
+from gitjournal.errors import JournalError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from gitjournal.grep import Found, Wanted
+    from gitjournal.index_query import Hit
+    from gitjournal.journal import Journal
+
+T = TypeVar("T")
+
+_SHOWN = 50
+_HITS = 20
+_STATUSES = ("idle", "running", "requires_action", "rescheduling", "terminated")
+_COLUMNS = (
+    # The beginning of a UUID in the first group and of a name will do where a name is asked for.
+    Column("SESSION", least=9),
+    Column("STATUS", least=9),
+    Column("TURNS", right=True, leave=3),
+    Column("TOKENS", right=True, leave=4),
+    Column("EVENTS", right=True, leave=2),
+    Column("BRANCHES", right=True, leave=1),
+    Column("LAST ACTIVITY"),
+    Column("TITLE", least=20),
+)
+#: Columns for a title where there is no terminal, and at the least.
+_TITLE = 60
+#: Seconds without news from an index that is being made.
+_QUIET = 0.5
+
+
+# --- the index, and what is said while it is brought up to date ----------------------------------
+
+
+class _Progress:
+    """Says on a terminal how many events were read, once it takes long enough to be noticed."""
+
+    def __init__(self) -> None:
+        self._events = 0
+        self._next = time.monotonic() + _QUIET
+        self._said = False
+        self._on = sys.stderr is not None and sys.stderr.isatty()
+
+    def __call__(self, events: int) -> None:
+        self._events += events
+        if self._on and (now := time.monotonic()) >= self._next:
+            self._next = now + 0.1
+            self._said = True
+            sys.stderr.write(f"\rindexing: {self._events:,} events")
+            sys.stderr.flush()
+
+    def done(self) -> None:
+        """Clear the line."""
+        if self._said:
+            sys.stderr.write("\r\x1b[K")
+
+
+def _ask(app: App, journal: Journal, question: Callable[[sqlite3.Connection], T]) -> T:
+    from gitjournal.index import ask
+
+    progress = _Progress()
+
+    def say(text: str) -> None:
+        progress.done()
+        app.note(text)
+
+    try:
+        return ask(journal, question, say=say, progress=progress)
+    finally:
+        progress.done()
+
+
+@click.command(short_help="Make the index of sessions and words anew.")
+@json_option
+@journal_option
+@pass_app
+def reindex(app: App, as_json: bool) -> None:
+    """Make the index of sessions and words anew, from all events.
+
+    Never needed: the index brings itself up to date when it is asked, and is made anew when it is missing or damaged.
+    It is the file gitjournal/index.sqlite in the journal, and nothing in it is the only copy of anything.
+    """
+    from gitjournal.index import rebuild
+    from gitjournal.render import count
+
+    journal = app.journal()
+    progress, begun = _Progress(), time.monotonic()
+    try:
+        done = rebuild(journal, progress=progress)
+    finally:
+        progress.done()
+    seconds = time.monotonic() - begun
+    if as_json:
+        app.emit({**done._asdict(), "seconds": round(seconds, 3)})
+        return
+    told = (count(done.sessions, "session"), count(done.branches, "branch", "branches"), count(done.events, "event"))
+    app.say(f"indexed {', '.join(told)} in {seconds:.1f} s")
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+@click.command(short_help="List sessions, the newest first.")
+@click.option("--archived", is_flag=True, help="Archived ones as well.")
+@click.option("--since", "after", metavar="TIME", help="With an event since then: 7d, 12h, 2026-11-03.")
+@click.option("--project", metavar="PATH", help="Begun in this folder.")
+@click.option("--label", metavar="LABEL", help="With this label.")
+@click.option("--status", type=click.Choice(_STATUSES), help="In this state now.")
+@click.option("-n", "--max-count", "most", type=click.IntRange(min=0), metavar="N", help="At most N; 0 is all of them.")
+@json_option
+@color_option
+@journal_option
+@pass_app
+def sessions(
+    app: App,
+    archived: bool,
+    after: str | None,
+    project: str | None,
+    label: str | None,
+    status: str | None,
+    most: int | None,
+    as_json: bool,
+) -> None:
+    """List sessions, the one with the newest event first: its state, turns of the user, tokens (input→output), events,
+    branches, last activity, and its title or how it began.
+
+    At most 50, unless -n says otherwise; with --json all. An event that several branches share counts once. A session
+    that cannot be read is listed with the reason, and the exit status is 1.
+    """
+    from gitjournal import index_query
+
+    journal = app.journal()
+    limit = _SHOWN if most is None and not as_json else most or None
+    folder = os.path.abspath(project) if project else ""  # noqa: PTH100 - as a recorder names it, links and all
+    found = _ask(
+        app,
+        journal,
+        lambda db: index_query.sessions(
+            db,
+            archived=archived,
+            since=since(after) if after else "",
+            project=folder,
+            label=label or "",
+            # One more says that there are more. What state a session is in, only its lease says.
+            limit=None if status or limit is None else limit + 1,
+        ),
+    )
+    rows = (_with_status(journal, row) for row in found)
+    wanted = [row for row in rows if not status or row["status"] == status]
+    shown = wanted[:limit]
+    _show_sessions(app, journal, shown, as_json)
+    if len(wanted) > len(shown):
+        app.note(f"there are more than these {len(shown)}; -n 0 lists all")
+    if any(row["error"] for row in shown):
+        click.get_current_context().exit(FAILED)
+
+
+def _with_status(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what the session does now: the branch that somebody writes to says it, else the one written last."""
+    from gitjournal import refs
+    from gitjournal.lease import held
+
+    states: dict[str, Any] = row.pop("states")
+    folder = journal.path / "gitjournal" / "lease" / refs.encode(row["session"])
+    live = next((one for one in states if folder.exists() and held(folder / f"{refs.encode(one)}.json")), None)
+    branch = live or next(iter(states), None)
+    status, reason, blocking = states[branch][live is not None] if branch else (None, None, [])
+    return row | {"live": live is not None, "status": status, "stop_reason": reason, "blocking": blocking}
+
+
+def _show_sessions(app: App, journal: Journal, rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            app.emit(row)
+    elif rows:
+        table(app, _COLUMNS, [_cells(app, row) for row in rows])
+    if not rows:
+        app.note(f"no session{'' if _is_empty(journal) else ' that fits'} in {journal.path}")
+
+
+def _is_empty(journal: Journal) -> bool:
+    return next(journal.sessions(), None) is None
+
+
+def _cells(app: App, row: dict[str, Any]) -> tuple[str, ...]:
+    from gitjournal.render import clip, one_line, short_number
+
+    tokens = row["tokens"]
+    used = f"{short_number(tokens['input'])}→{short_number(tokens['output'])}" if any(tokens.values()) else "-"
+    said = one_line(row["error"] or row["title"] or row["first"] or "")
+    return (
+        row["session"],
+        ("● " if row["live"] else "") + (row["status"] or "-"),
+        str(row["turns"]["user"]),
+        used,
+        str(row["events"]),
+        str(len(row["branches"])),
+        when(row["updated"])[: None if app.width is None else 16],
+        clip(said + (" [archived]" if row["archived"] else ""), _TITLE if app.width is None else app.width),
+    )
+
+
+# --- search --------------------------------------------------------------------------------------
+
+
+def _columns(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (one.strip() for one in value.split(",")))) if value else ()
+
+
+@click.command(short_help="Find words in all sessions, the best hits first.")
+@click.argument("words", metavar="WORDS...", nargs=-1, required=True)
+@click.option("--in", "columns", metavar="COLUMNS", callback=_columns, help="Only in these: title,summary,text,tools.")
+@click.option("--session", metavar="NAME", help="Only in this session.")
+@click.option("--since", "after", metavar="TIME", help="Only events since then: 7d, 12h, 2026-11-03.")
+@click.option("-n", "--max-count", "most", type=click.IntRange(1, 1000), default=_HITS, help="At most N hits (20).")
+@json_option
+@color_option
+@journal_option
+@pass_app
+def search(
+    app: App,
+    words: tuple[str, ...],
+    columns: tuple[str, ...],
+    session: str | None,
+    after: str | None,
+    most: int,
+    as_json: bool,
+) -> None:
+    """Find events by what people, models and tools said, the best first: 'cache bug', '"a phrase"', 'begin*',
+    'this OR that', '-not'.
+
+    All words must be in one event, in whatever case. A title counts more than a text, a text more than what a tool gave
+    back. Of very long texts and outputs only the beginning is found; gj grep finds all. The exit status is 1 when
+    nothing is found.
+    """
+    from gitjournal import index_query
+    from gitjournal.cli_names import find
+
+    journal = app.journal()
+    text = " ".join(words)
+    # What is wrong with the question should not wait for the index.
+    index_query.match(text, columns)
+    only = find(journal, session).name.session if session else ""
+    cutoff = since(after) if after else ""
+    hits = _ask(
+        app,
+        journal,
+        lambda db: index_query.search(db, text, columns=columns, session=only, since=cutoff, limit=most),
+    )
+    for hit in hits:
+        if as_json:
+            app.emit(_members(hit))
+        else:
+            app.say(_hit_line(app, hit))
+    if not hits:
+        app.note("nothing found")
+        click.get_current_context().exit(FAILED)
+
+
+def _members(hit: Hit) -> dict[str, Any]:
+    place = {"name": f"{hit.name}@{hit.seq}", "session": hit.name.session, "branch": hit.name.branch, "seq": hit.seq}
+    return place | {"ts": hit.ts, "score": hit.score, "snippet": hit.snippet, "matches": hit.matches}
+
+
+def _hit_line(app: App, hit: Hit) -> str:
+    from gitjournal.render import printable
+
+    paint = app.paint
+    said, at = "", 0
+    for begin, end in hit.matches:
+        said += printable(hit.snippet[at:begin]) + paint(printable(hit.snippet[begin:end]), "bold", "red")
+        at = end
+    said += printable(hit.snippet[at:])
+    return f"{paint(printable(f'{hit.name}@{hit.seq}'), 'yellow')} {paint(when(hit.ts)[:16], 'dim')}  {said}"
+
+
+# --- grep ----------------------------------------------------------------------------------------
+
+
+@click.command(short_help="Find lines in all texts, exactly.")
+@click.argument("pattern")
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("-i", "--ignore-case", is_flag=True, help="Take A and a as the same.")
+@click.option("-F", "--fixed-strings", "fixed", is_flag=True, help="PATTERN is plain text, not a regular expression.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only events of this type (* is any text).")
+@json_option
+@color_option
+@journal_option
+@pass_app
+def grep(
+    app: App, pattern: str, name: str | None, ignore_case: bool, fixed: bool, types: tuple[str, ...], as_json: bool
+) -> None:
+    """Find the lines of all texts that match the regular expression PATTERN: in payloads of events, side files too,
+    but not in names of members.
+
+    Reads every event once, without the index, also where branches share it. NAME is a session with all its branches,
+    s/branch that branch alone, s@40 its events up to 40. A pattern that takes more than 5 seconds on one event ends the
+    search. The exit status is 1 when nothing is found.
+    """
+    from gitjournal import grep as texts
+
+    wanted = texts.wanted(pattern, fixed=fixed, ignore_case=ignore_case, types=types)
+    journal = app.journal()
+    some, status = False, 0
+    with app.paged():
+        for found in _found(journal, name, wanted):
+            if isinstance(found, JournalError):
+                complain(str(found), found.hint)
+                status = max(status, EXIT.get(found.code, FAILED))
+            elif as_json:
+                place = {
+                    "name": f"{found.name}@{found.seq}",
+                    "seq": found.seq,
+                    "type": found.type,
+                    "actor": found.actor,
+                }
+                app.emit(place | {"line": found.line, "begin": found.begin, "end": found.end})
+            else:
+                app.say(_line(app, found))
+            some = some or not isinstance(found, JournalError)
+    if status or not some:
+        click.get_current_context().exit(status or FAILED)
+
+
+def _found(journal: Journal, text: str | None, wanted: Wanted) -> Iterator[Found | JournalError]:
+    from gitjournal import grep as texts
+    from gitjournal.cli_names import find
+    from gitjournal.refs import TRUNK
+
+    if text is None:
+        return texts.everywhere(journal, journal.sessions(), wanted)
+    target = find(journal, text)
+    whole = target.name.branch == TRUNK and target.seq is None and not text.endswith(f"/{TRUNK}")
+    if whole:
+        return texts.everywhere(journal, journal.branches(target.name.session), wanted)
+    return texts.line(journal, target.name, wanted, to=target.seq)
+
+
+def _line(app: App, found: Found) -> str:
+    from gitjournal.render import printable
+
+    begin, end = found.begin, found.end
+    head, said, rest = found.line[:begin], found.line[begin:end], found.line[end:]
+    if app.width is not None and begin > app.width // 2:
+        # What was found is to be seen on a terminal, wherever in a long line it stands.
+        head = "…" + head[-(app.width // 3) :]
+    if app.width is not None:
+        rest = rest[: app.width] + ("…" if len(rest) > app.width else "")
+    paint = app.paint
+    place = paint(printable(f"{found.name}@{found.seq}"), "yellow")
+    return f"{place}: {printable(head)}{paint(printable(said), 'bold', 'red')}{printable(rest)}"

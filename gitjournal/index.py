@@ -1,0 +1,252 @@
+"""The index of a journal: what its sessions are and what they say, found without reading them.
+
+Floor 4. Derived from the events and from nothing else, and brought up to date by whoever asks; writers know nothing of
+it. One that is missing, damaged or of another version is made anew; one that is in use is done without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from gitjournal import index_db, index_query
+from gitjournal.errors import StorageError, disk_errors
+from gitjournal.index_db import Unusable
+from gitjournal.index_look import MANY_LOOSE, Look, changed, is_current, look
+
+if TYPE_CHECKING:
+    from gitjournal.index_build import Progress
+    from gitjournal.journal import Journal
+    from gitjournal.refs import Name
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+#: With more branches to be indexed than this, and than are in the index, a new index is quicker.
+_MANY = 500
+_DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError)
+
+
+class Rebuilt(NamedTuple):
+    """What is in a new index."""
+
+    sessions: int
+    branches: int
+    events: int
+
+
+def _quiet(_: object) -> None:
+    return
+
+
+def ask(
+    journal: Journal, question: Callable[[sqlite3.Connection], T], *, say: Say = _quiet, progress: Progress = _quiet
+) -> T:
+    """What ``question`` (a call of `index_query`) finds in the index, brought up to date before.
+
+    ``say`` takes one line when something is not as usual, ``progress`` numbers of events while they are read.
+    StorageError when not even a temporary index can be made; whatever ``question`` raises.
+    """
+    db = _ready(journal, say, progress)
+    try:
+        return question(db)
+    except _DAMAGE as error:
+        # Damage in the middle of the file shows only when it is read.
+        say(f"the index is damaged ({index_db.reason(error)}); making a new one")
+    finally:
+        db.close()
+    with suppress(OSError):
+        index_db.remove(index_db.place(journal.path))
+    db = _ready(journal, say, progress)
+    try:
+        return question(db)
+    except _DAMAGE as error:
+        raise StorageError(f"the index cannot be read: {index_db.reason(error)}") from None
+    finally:
+        db.close()
+
+
+def children(journal: Journal, session: str) -> list[str]:
+    """The sessions whose ``session.start`` names ``session`` as their parent, sorted."""
+    return ask(journal, lambda db: index_query.children(db, session))
+
+
+def titles(journal: Journal, names: Sequence[Name]) -> dict[Name, str]:
+    """Titles (or first words) of branches, as far as the index has them now: nothing is read for it."""
+    try:
+        db = index_db.open_file(index_db.place(journal.path))
+        if db is None:
+            return {}
+        try:
+            return index_query.titles(db, names)
+        finally:
+            db.close()
+    except (Unusable, sqlite3.Error):
+        return {}
+
+
+# --- up to date ----------------------------------------------------------------------------------
+
+
+def _ready(journal: Journal, say: Say, progress: Progress) -> sqlite3.Connection:
+    """An index that says what the journal holds now."""
+    path = index_db.place(journal.path)
+    try:
+        db = index_db.open_file(path)
+    except Unusable as fault:
+        say(f"the index cannot be used: {fault}" + ("; making a new one" if fault.mend else ""))
+        return _anew(journal, path, say, progress) if fault.mend else _temporary(journal, progress)
+    if db is None:
+        return _anew(journal, path, say, progress)
+    try:
+        found = look(journal.store)
+        if not is_current(db, found) and not _refreshed(journal, db, found, say, progress):
+            db.close()
+            return _anew(journal, path, say, progress)
+    except sqlite3.Error as error:
+        return _without(journal, db, error, say, progress)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _without(
+    journal: Journal, db: sqlite3.Connection, error: sqlite3.Error, say: Say, progress: Progress
+) -> sqlite3.Connection:
+    """Go on when the index cannot be brought up to date."""
+    name = getattr(error, "sqlite_errorname", "")
+    if index_db.is_busy(error) and _is_readable(db):
+        say("another process is updating the index: what came last may be missing")
+        return db
+    db.close()
+    say(f"the index cannot be brought up to date: {index_db.reason(error)}")
+    if index_db.is_busy(error) or name.startswith(("SQLITE_READONLY", "SQLITE_FULL", "SQLITE_IOERR")):
+        return _temporary(journal, progress)
+    return _anew(journal, index_db.place(journal.path), say, progress)
+
+
+def _is_readable(db: sqlite3.Connection) -> bool:
+    try:
+        return bool(db.execute("SELECT count(*) FROM meta").fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
+def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, say: Say, progress: Progress) -> bool:
+    """Bring the index up to date; False when so much is new that another index is quicker."""
+    from gitjournal.index_build import Indexer
+
+    if found.loose > MANY_LOOSE:
+        # They would have to be opened one by one by everybody who looks.
+        with suppress(StorageError):
+            journal.store.pack_refs()
+            found = look(journal.store)
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        paths = changed(db, journal.store, found)
+        if len(paths) > max(_MANY, db.execute("SELECT count(*) FROM branch").fetchone()[0]):
+            db.execute("ROLLBACK")
+            return False
+        indexer = Indexer(journal, db, whole=False, progress=progress)
+        indexer.take(paths, found.marks)
+        indexer.close(done=True)
+        _stamp(db, found)
+        removed = indexer.removed
+        if removed:
+            # Words of a document that was taken out stay in FTS5's lists until these are written anew.
+            db.execute("INSERT INTO words(words) VALUES ('optimize')")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    if removed:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return True
+
+
+def _stamp(db: sqlite3.Connection, found: Look) -> None:
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('packed', ?)", (found.stamp,))
+
+
+# --- a new one -----------------------------------------------------------------------------------
+
+
+def _anew(journal: Journal, path: Path, say: Say, progress: Progress) -> sqlite3.Connection:
+    try:
+        rebuild(journal, progress=progress)
+        db = index_db.open_file(path)
+        if db is not None:
+            return db
+        why = "it is gone"
+    except (StorageError, Unusable) as error:
+        why = str(error)
+    say(f"working without an index: {why}")
+    return _temporary(journal, progress)
+
+
+def _temporary(journal: Journal, progress: Progress) -> sqlite3.Connection:
+    """An index for this one question."""
+    db = index_db.create(None)
+    try:
+        _fill(journal, db, progress)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
+    """Make the index anew, in one pass over all events. StorageError: then the old one is still there."""
+    path = index_db.place(journal.path)
+    made = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with disk_errors(f"make {path.parent}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        index_db.clear_away(path)
+    db = index_db.create(made)
+    try:
+        _fill(journal, db, progress)
+        done = _counted(db)
+        index_db.put_in_place(db, made, path)
+    finally:
+        db.close()
+        with suppress(OSError):
+            made.unlink(missing_ok=True)
+    return done
+
+
+def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
+    from gitjournal.index_build import Indexer
+
+    if look(journal.store).loose > MANY_LOOSE:
+        with suppress(StorageError):
+            journal.store.pack_refs()
+    found = look(journal.store)
+    indexer = Indexer(journal, db, whole=True, progress=progress)
+    try:
+        indexer.take(journal.store.heads().keys() | found.marks.keys(), found.marks)
+    except BaseException:
+        indexer.close(done=False)
+        raise
+    indexer.close(done=True)
+    _stamp(db, found)
+    try:
+        index_db.complete(db)
+    except sqlite3.Error as error:
+        raise StorageError(f"the index cannot be written: {index_db.reason(error)}") from None
+
+
+def _counted(db: sqlite3.Connection) -> Rebuilt:
+    sessions = db.execute("SELECT count(*) FROM session").fetchone()[0]
+    branches = db.execute("SELECT count(*) FROM branch WHERE about <> '{}'").fetchone()[0]
+    events = db.execute(
+        "SELECT coalesce(sum(upto - first + 1), 0) FROM "
+        "(SELECT segment, max(upto) AS upto FROM part GROUP BY segment) JOIN segment ON id = segment"
+    ).fetchone()[0]
+    return Rebuilt(sessions, branches, events)

@@ -1,0 +1,259 @@
+"""Branches into the index: the whole of a new one, or what a known one has grown by.
+
+Floor 4. What is in git already and indexed is not read again, unless the fold has to begin before it; a branch that
+is not what it was (a moved ref, an erased payload) is taken out and indexed anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gitjournal import refs
+from gitjournal.errors import DamagedTail, JournalError
+from gitjournal.index_fold import APART, LineFold, same_past
+from gitjournal.index_line import Line, apart
+from gitjournal.index_rows import Known, about_branch, about_session
+from gitjournal.index_segments import Segments
+from gitjournal.index_shelf import Shelf
+from gitjournal.lineage import begins
+from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
+
+if TYPE_CHECKING:
+    from gitjournal.index_look import Mark
+    from gitjournal.index_segments import Segment
+    from gitjournal.journal import Journal
+
+#: Called with the number of events that were read since the last call.
+Progress = Callable[[int], None]
+
+
+class _Branch(NamedTuple):
+    """A branch to be indexed: its number in the index, and whether it is there already and has only grown."""
+
+    name: Name
+    path: str
+    number: int
+    grown: bool
+
+
+class Indexer:
+    """Puts branches into an index. ``whole``: the index is empty, and all branches come."""
+
+    def __init__(self, journal: Journal, db: sqlite3.Connection, *, whole: bool, progress: Progress) -> None:
+        self._journal = journal
+        self._store = journal.store
+        self._db = db
+        self._whole = whole
+        self._progress = progress
+        self._shelf = Shelf(db, aside=whole)
+        self._segments = Segments(db, self._shelf, journal.store, whole=whole)
+        self._next: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM branch").fetchone()[0]
+        # The branches of the session that is being indexed, while all are.
+        self._known: list[Known] = []
+
+    @property
+    def removed(self) -> bool:
+        """Whether text was taken out."""
+        return self._segments.removed
+
+    def take(self, paths: Iterable[str], marks: Mapping[str, Mark]) -> None:
+        """Bring branches (``session/branch``) up to date: those that are gone go, the others are indexed."""
+        ours = []
+        for path in paths:
+            name = refs.parse_ref(self._store.prefix + path, self._store.prefix)
+            if name is None:
+                self._foreign(path, marks.get(path, ("", "")))
+            elif name.session != JOURNAL_SESSION and not self._stayed(name, path, marks.get(path, ("", ""))):
+                ours.append((name, path))
+        ours.sort(key=lambda one: (one[0].session, one[0].branch != TRUNK, one[0].branch))
+        branches = [self._sorted_out(name, path) for name, path in ours]
+        for session, group in groupby(branches, key=lambda branch: branch.name.session):
+            for branch in group:
+                self._index(branch, marks.get(branch.path, ("", "")))
+            self._sum_up(session)
+
+    def close(self, *, done: bool) -> None:
+        """Write what is still on its way; unless ``done``, the caller throws all of it away."""
+        if done:
+            self._shelf.close()
+        else:
+            self._shelf.abandon()
+
+    def _foreign(self, path: str, mark: Mark) -> None:
+        """Note a ref that is no branch of ours, so that it is not looked into again before it moves."""
+        self._db.execute("DELETE FROM branch WHERE path = ?", (path,))
+        if mark != ("", ""):
+            self._next += 1
+            self._shelf.add("branch", (self._next - 1, path, "", "", "", *mark, None, 0, "", "{}"))
+
+    # --- what is there ---------------------------------------------------------------------------
+
+    def _stayed(self, name: Name, path: str, mark: Mark) -> bool:
+        """Whether only the place of its ref is another one: git has packed it. Then that is noted."""
+        query = "SELECT head, tail, error FROM branch WHERE path = ?"
+        row = None if self._whole else self._db.execute(query, (path,)).fetchone()
+        if row is None or row[2] or row[1] != mark[1] or mark[1].endswith("?"):
+            return False
+        try:
+            oid = self._store.read_ref(self._journal.chain(name).ref)
+        except JournalError:
+            return False
+        if oid is None or oid.hex() != row[0]:
+            return False
+        self._db.execute("UPDATE branch SET loose = ? WHERE path = ?", (mark[0], path))
+        return True
+
+    def _sorted_out(self, name: Name, path: str) -> _Branch:
+        """The branch, after it was taken out of the index if it is not what it was."""
+        query = "SELECT id, tree, in_git, error FROM branch WHERE path = ?"
+        row = None if self._whole else self._db.execute(query, (path,)).fetchone()
+        if row is not None:
+            number, tree, in_git, error = row
+            if not error and tree is not None and self._grew(name, tree, in_git):
+                return _Branch(name, path, number, True)
+            self._release(number)
+        self._next += 1
+        return _Branch(name, path, self._next - 1, False)
+
+    def _grew(self, name: Name, tree: bytes, in_git: int) -> bool:
+        """Whether a branch still has the events that it had in git, with the same payloads."""
+        chain = self._journal.chain(name)
+        try:
+            oid = self._store.read_ref(chain.ref)
+            commit = chain.read_commit(oid) if oid else None
+        except JournalError:
+            return False
+        return commit is not None and commit.seq >= in_git and same_past(self._store, tree, commit.tree, in_git)
+
+    def _release(self, number: int) -> None:
+        self._segments.release(number)
+        self._db.execute("DELETE FROM saved WHERE branch = ?", (number,))
+        self._db.execute("DELETE FROM branch WHERE id = ?", (number,))
+
+    # --- one branch ------------------------------------------------------------------------------
+
+    def _index(self, branch: _Branch, mark: Mark) -> None:
+        line: Line | None = None
+        try:
+            chain = self._journal.chain(branch.name)
+            view = chain.snapshot()
+            if view.head is None:
+                if view.tail.damage:
+                    raise DamagedTail(f"{chain.tail_path}: {view.tail.damage}")
+                # A tail in which nothing is yet: noted, so that it is not looked into again before it is written to.
+                self._replace(branch, mark, "", None, 0, "", {})
+                return
+            line = Line(self._segments, chain, view, self._own(branch))
+            self._resume(line, branch)
+            line.run(self._progress)
+        except JournalError as error:
+            if line is not None:
+                line.undo()
+            self._unreadable(branch, mark, error)
+            return
+        self._write(branch, mark, line, view.oid.hex() if view.oid else "")
+
+    def _own(self, branch: _Branch) -> dict[str, Segment]:
+        if not branch.grown:
+            return {}
+        query = "SELECT hash, segment FROM part JOIN segment ON id = segment WHERE branch = ? ORDER BY place"
+        rows = self._db.execute(query, (branch.number,)).fetchall()
+        return {digest: self._segments.of_id(number) for digest, number in rows}
+
+    def _resume(self, line: Line, branch: _Branch) -> None:
+        """Let a long line begin where a fold of it, or of the branch that it begins on, was kept."""
+        if line.in_git < APART:
+            return
+        number, upto = self._begins_on(branch, line)
+        query = "SELECT seq, state FROM saved WHERE branch = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+        kept = self._db.execute(query, (number, upto)).fetchone()
+        if kept is None or not (branch.grown or self._shares(number, line, kept[0])):
+            return
+        rows = self._db.execute("SELECT segment FROM part WHERE branch = ? ORDER BY place", (number,)).fetchall()
+        line.resume(LineFold.thaw(kept[1]), [self._segments.of_id(segment) for (segment,) in rows])
+
+    def _begins_on(self, branch: _Branch, line: Line) -> tuple[int, int]:
+        """The number of the branch that has the line's first events already, and how many; (0, 0) for none."""
+        if branch.grown:
+            return branch.number, line.in_git
+        begin = begins(self._journal, branch.name)
+        if begin.parent is None:
+            return 0, 0
+        self._shelf.flush()
+        row = self._db.execute("SELECT id FROM branch WHERE path = ?", (begin.parent.path,)).fetchone()
+        return (row[0], begin.after) if row else (0, 0)
+
+    def _shares(self, number: int, line: Line, seq: int) -> bool:
+        (tree,) = self._db.execute("SELECT tree FROM branch WHERE id = ?", (number,)).fetchone()
+        return None not in (tree, line.tree) and same_past(self._store, tree, line.tree or b"", seq)
+
+    def _write(self, branch: _Branch, mark: Mark, line: Line, head: str) -> None:
+        if branch.grown:
+            self._db.execute("DELETE FROM part WHERE branch = ?", (branch.number,))
+        self._segments.write(branch.number, line.held(), line.tree, line.in_git)
+        about = about_branch(line.fold.state(), line.fold.first_words)
+        self._replace(branch, mark, head, line.tree, line.in_git, "", about)
+        self._keep(branch, line.saves)
+        if self._whole:
+            parts = [(segment.id, part.first, part.upto, part.spent) for segment, part in line.held()]
+            self._known.append(Known(branch.name.branch, about, "", parts))
+
+    def _keep(self, branch: _Branch, saves: Mapping[int, str]) -> None:
+        """Keep folds, no closer to each other than those of a line that is read at once."""
+        rows = self._db.execute("SELECT seq FROM saved WHERE branch = ?", (branch.number,)) if branch.grown else ()
+        there = [seq for (seq,) in rows]
+        before = 0
+        for seq, after in zip(there, [*there[1:], *sorted(saves)[:1]], strict=False):
+            if after - before < apart(before):
+                self._db.execute("DELETE FROM saved WHERE branch = ? AND seq = ?", (branch.number, seq))
+            else:
+                before = seq
+        for seq, state in saves.items():
+            self._shelf.add("saved", (branch.number, seq, state))
+
+    def _unreadable(self, branch: _Branch, mark: Mark, error: JournalError) -> None:
+        if branch.grown:
+            self._release(branch.number)
+        text = f"[{error.code}] {error}"
+        self._replace(branch, mark, mark[0], None, 0, text, {})
+        if self._whole:
+            self._known.append(Known(branch.name.branch, {}, text, ()))
+
+    def _replace(
+        self, branch: _Branch, mark: Mark, head: str, tree: bytes | None, in_git: int, error: str, about: dict[str, Any]
+    ) -> None:
+        """Put the row of a branch in the place of its old one; none for a branch that is not there at all."""
+        if branch.grown:
+            self._db.execute("DELETE FROM branch WHERE id = ?", (branch.number,))
+        if about or error or mark != ("", ""):
+            row = (branch.number, branch.path, branch.name.session, branch.name.branch, head, *mark)
+            self._shelf.add("branch", (*row, tree, in_git, error, json.dumps(about)))
+
+    # --- one session -----------------------------------------------------------------------------
+
+    def _sum_up(self, session: str) -> None:
+        """Write the row of a session anew, from those of its branches."""
+        known, self._known = self._known if self._whole else self._branches(session), []
+        if not self._whole:
+            self._db.execute("DELETE FROM session WHERE session = ?", (session,))
+        if not known:
+            return
+        about = about_session(session, known)
+        parent = (about["parent"] or {}).get("session", "")
+        columns = (about["updated"], int(bool(about["archived"])), about["project"] or "", parent)
+        self._shelf.add("session", (session, *columns, json.dumps(about)))
+
+    def _branches(self, session: str) -> list[Known]:
+        self._shelf.flush()
+        query = (
+            "SELECT id, name, error, about FROM branch WHERE session = ? AND (about <> '{}' OR error <> '') "
+            "ORDER BY name <> 'main', name"
+        )
+        rows = self._db.execute(query, (session,)).fetchall()
+        return [
+            Known(name, json.loads(about), error, self._segments.spent(number)) for number, name, error, about in rows
+        ]

@@ -1,0 +1,221 @@
+"""The file of the index: a SQLite database beside the journal, and how it is opened whatever state it is in.
+
+Floor 4. Nothing in it is the only copy of anything: `open_file` says in one line why a file cannot be used, and the
+caller makes a new one or does without.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from gitjournal.errors import StorageError
+from gitjournal.index_text import COLUMNS
+
+#: Counts up when the tables below, or what stands in them, change their meaning.
+SCHEMA = 1
+_APPLICATION = 0x676A6978
+#: How long a reader waits for another process that brings the index up to date, in seconds.
+PATIENCE = 2.0
+#: The seq of a document is the lower part of its row id, its segment the upper.
+SEQ_BITS = 27
+
+_TABLES = f"""
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- One branch. `loose` is what its ref file holds and `tail` what its tail file is: both empty for most.
+CREATE TABLE branch(
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, session TEXT NOT NULL, name TEXT NOT NULL,
+    head TEXT NOT NULL, loose TEXT NOT NULL, tail TEXT NOT NULL, tree BLOB, in_git INTEGER NOT NULL,
+    error TEXT NOT NULL, about TEXT NOT NULL);
+CREATE INDEX branch_session ON branch(session);
+CREATE INDEX branch_moving ON branch(path, loose, tail, error) WHERE loose <> '' OR tail <> '' OR error <> '';
+-- A run of events that one branch wrote: its first event's hash names it. Indexed are those up to `last`, which are in
+-- git, and those up to `tail`, if that is more, from the tail of a branch.
+CREATE TABLE segment(
+    id INTEGER PRIMARY KEY, hash TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, tail INTEGER NOT NULL);
+CREATE INDEX segment_hash ON segment(hash);
+-- A branch is a line of parts of segments, most of them others'. `spent` is what its events up to `upto` count.
+CREATE TABLE part(
+    branch INTEGER NOT NULL, place INTEGER NOT NULL, segment INTEGER NOT NULL, upto INTEGER NOT NULL,
+    spent TEXT NOT NULL, PRIMARY KEY(branch, place)) WITHOUT ROWID;
+CREATE INDEX part_segment ON part(segment);
+-- The fold of a long branch in the middle, to go on from.
+CREATE TABLE saved(branch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, PRIMARY KEY(branch, seq));
+CREATE TABLE session(
+    session TEXT PRIMARY KEY, updated TEXT NOT NULL, archived INTEGER NOT NULL, project TEXT NOT NULL,
+    parent TEXT NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX session_updated ON session(updated DESC, session, archived);
+CREATE INDEX session_parent ON session(parent, session) WHERE parent <> '';
+CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, ts UNINDEXED, tokenize="unicode61 remove_diacritics 2");
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {SCHEMA};
+"""
+
+
+class Unusable(Exception):
+    """The file is there and cannot be used; ``str()`` says why. ``mend``: a new one may take its place."""
+
+    def __init__(self, why: str, *, mend: bool) -> None:
+        super().__init__(why)
+        self.mend = mend
+
+
+def place(folder: Path) -> Path:
+    """Where the index of the journal in git folder ``folder`` is."""
+    return folder / "gitjournal" / "index.sqlite"
+
+
+def open_file(path: Path) -> sqlite3.Connection | None:
+    """The index at ``path``, None when there is none. `Unusable`."""
+    db = None
+    try:
+        if not path.exists():
+            return None
+        db = _connect(path)
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+            raise Unusable("it is no index of gitjournal", mend=True)
+        if version != SCHEMA:
+            age = "newer" if version > SCHEMA else "older"
+            raise Unusable(f"it was made by a {age} version of gj", mend=version < SCHEMA)
+        if db.execute("SELECT count(*) FROM meta").fetchone()[0] == 0:
+            raise Unusable("it was not finished", mend=True)
+    except OSError as error:
+        raise Unusable(reason(error), mend=False) from None
+    except sqlite3.Error as error:
+        _close(db)
+        raise Unusable(reason(error), mend=not is_busy(error)) from None
+    except Unusable:
+        _close(db)
+        raise
+    return db
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open for writing if the folder lets us, else as it stands."""
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        # Says that the file is none of ours before a pragma changes it.
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        prepare(db)
+    except sqlite3.OperationalError as error:
+        db.close()
+        wal = path.with_name(f"{path.name}-wal")
+        # In a folder that cannot be written, a file whose last user closed it is whole by itself.
+        if is_busy(error) or (wal.exists() and wal.stat().st_size):
+            raise
+        db = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, isolation_level=None)
+    return db
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """Set a connection up for reading and for small changes."""
+    # A file that somebody else has put there may name no functions of SQLite to be called.
+    db.execute("PRAGMA trusted_schema = OFF")
+    # What is taken out is overwritten: an erased payload must not live on here.
+    db.execute("PRAGMA secure_delete = ON")
+    # A power cut may lose the newest changes of the index, which are then found again.
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA cache_size = -32000")
+
+
+def create(path: Path | None) -> sqlite3.Connection:
+    """A new, empty index for one writer: at ``path``, or (None) in a file that goes with the connection.
+
+    StorageError where the disk refuses, or this Python's SQLite has no FTS5.
+    """
+    try:
+        if path is not None:
+            # For its owner only, as all that says what was said.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        db = sqlite3.connect(path or "", isolation_level=None, check_same_thread=False)
+        prepare(db)
+        # Nobody reads it before it is finished, and one that was cut is made again.
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA cache_size = -128000")
+        db.executescript(_TABLES)
+        # Fewer merges of FTS5's lists while all comes at once; in one transaction it writes them less often.
+        db.execute("INSERT INTO words(words, rank) VALUES ('automerge', 16)")
+        db.execute("BEGIN")
+    except (sqlite3.Error, OSError) as error:
+        raise StorageError(f"an index cannot be made: {reason(error)}") from None
+    return db
+
+
+def complete(db: sqlite3.Connection) -> None:
+    """End what `create` has begun, when all is in. sqlite3.Error."""
+    db.execute("INSERT INTO words(words, rank) VALUES ('automerge', 4)")
+    db.execute("COMMIT")
+
+
+def put_in_place(fresh: sqlite3.Connection, made: Path, path: Path) -> None:
+    """Give a finished index, whose file is ``made``, its place. Who reads the old one goes on. StorageError."""
+    try:
+        live = open_file(path)
+    except Unusable as fault:
+        if not fault.mend:
+            raise StorageError(f"{path} cannot be replaced: {fault}") from None
+        live = None
+    try:
+        if live is not None:
+            # Through SQLite's own locks: to put another file under the feet of a reader would damage both.
+            fresh.backup(live)
+            live.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            live.close()
+            fresh.close()
+            made.unlink()
+            return
+        fresh.close()
+        remove(path)
+        made.replace(path)
+        with sqlite3.connect(path, isolation_level=None) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+        db.close()
+    except (sqlite3.Error, OSError) as error:
+        raise StorageError(f"{path} cannot be written: {reason(error)}") from None
+
+
+def remove(path: Path) -> None:
+    """Remove an index with what SQLite keeps beside it. OSError."""
+    for suffix in ("-wal", "-shm", "-journal", ""):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).unlink()
+
+
+def clear_away(path: Path) -> None:
+    """Remove unfinished indexes (``<name>.<pid>.new``) of processes that are no more, and of this one. OSError."""
+    for made in path.parent.glob(f"{path.name}.*.new"):
+        pid = made.name.split(".")[-2]
+        if pid.isascii() and pid.isdigit() and (int(pid) == os.getpid() or not _runs(int(pid))):
+            made.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        # Somebody else's.
+        return True
+    return True
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether the file is fine and only in use, or not ours to write."""
+    name = getattr(error, "sqlite_errorname", "")
+    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, for a message."""
+    return str(error) or type(error).__name__
+
+
+def _close(db: sqlite3.Connection | None) -> None:
+    if db is not None:
+        db.close()

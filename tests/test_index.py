@@ -1,0 +1,859 @@
+"""The index: a grown one is the same as one made anew, and nothing that happens to the file costs more than time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from support import event, forked, git, git_text
+
+import gitjournal
+from gitjournal import erase, index, index_build, index_db, index_fold, index_line, index_look, index_query
+from gitjournal.errors import JournalError, StorageError, UsageError
+from gitjournal.index_text import MOST_TOOLS, Words, words
+from gitjournal.journal import Journal
+from gitjournal.refs import Name
+from gitjournal.writer import Draft
+
+SECRET = "zanzibar"
+
+
+def file_of(journal: Journal) -> Path:
+    return index_db.place(journal.path)
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"type": "text", "content": text}]}
+
+
+def answered(text: str, number: int, call: str = "") -> dict[str, Any]:
+    parts: list[Any] = [{"type": "text", "content": text}]
+    if call:
+        parts.append({"type": "tool_call", "id": call, "name": "shell", "arguments": {"command": f"run {text}"}})
+    usage = {"gen_ai.usage.input_tokens": 10 * number, "gen_ai.usage.output_tokens": number}
+    return {"parts": parts, "response.id": f"r{number % 7}", "usage": usage}
+
+
+class Asked:
+    """Asks a journal's index, and keeps what is said besides."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.notes: list[str] = []
+
+    def sessions(self, **filters: Any) -> list[dict[str, Any]]:
+        return index.ask(self.journal, lambda db: index_query.sessions(db, **filters), say=self.notes.append)
+
+    def search(self, text: str, **filters: Any) -> list[str]:
+        found = index.ask(self.journal, lambda db: index_query.search(db, text, **filters), say=self.notes.append)
+        return [f"{hit.name}@{hit.seq}" for hit in found]
+
+    def content(self) -> dict[str, Any]:
+        return index.ask(self.journal, content, say=self.notes.append)
+
+
+@pytest.fixture
+def asked(journal: Journal) -> Asked:
+    return Asked(journal)
+
+
+def content(db: sqlite3.Connection) -> dict[str, Any]:
+    """All that an index says, without the numbers of its rows, in an order of its own."""
+    segments = "SELECT hash, first, max(last, tail) FROM segment"
+    parts = (
+        "SELECT path, place, hash, upto, spent FROM part JOIN branch ON branch.id = part.branch "
+        "JOIN segment ON segment.id = part.segment"
+    )
+    documents = (
+        "SELECT hash, words.rowid & 134217727, title, summary, text, tools, ts "
+        "FROM words LEFT JOIN segment ON id = words.rowid >> 27"
+    )
+    branches = (
+        "SELECT path, session, name, head, tree, in_git, error, about FROM branch WHERE about <> '{}' OR error <> ''"
+    )
+    found = {
+        "segments": segments,
+        "parts": parts,
+        "words": documents,
+        "branches": branches,
+        "sessions": "SELECT * FROM session",
+    }
+    rows = {name: sorted(db.execute(query).fetchall(), key=repr) for name, query in found.items()}
+    # What FTS5 finds, not only what it keeps.
+    rows["found"] = [
+        (word, db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (word,)).fetchone()[0]) for word in WORDS
+    ]
+    return rows
+
+
+def said_in(journal: Journal) -> set[tuple[Any, ...]]:
+    """What the events of all branches that can be read say, from the events themselves."""
+    found = set()
+    for name in journal.sessions():
+        try:
+            events = list(journal.events(name, to=journal.head(name).seq))
+        except JournalError:
+            continue
+        found |= {(one.seq, *text, one.ts) for one in events if (text := words(one))}
+    return found
+
+
+def check_grown(journal: Journal, *, parted: bool = False) -> dict[str, Any]:
+    """The index as it is must be the same as one made anew, and say what the events say.
+
+    ``parted``: a ref was copied or set back by force, so that lines part within what one branch wrote. Which of them
+    has the shared events then depends on who came first; what is found and what each branch is does not.
+    """
+    grown = Asked(journal).content()
+    index.rebuild(journal)
+    made = Asked(journal).content()
+    for name in ("branches",) if parted else made:
+        assert grown[name] == made[name], name
+    assert {row[1:] for row in grown["words"]} == {row[1:] for row in made["words"]}
+    assert all(row[0] for row in made["words"])
+    assert {row[1:] for row in made["words"]} == said_in(journal)
+    return made
+
+
+# --- grown == made anew --------------------------------------------------------------------------
+
+WORDS = ("alpha", "beta", "gamma", "delta", "title", SECRET)
+KINDS = ("said", "answered", "call", "result", "title", "error", "archived", "native")
+
+steps = st.one_of(
+    st.tuples(
+        st.just("append"), st.integers(0, 9), st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.booleans()
+    ),
+    st.tuples(st.just("session")),
+    st.tuples(st.just("branch"), st.integers(0, 9), st.integers(0, 99)),
+    st.tuples(st.just("fork"), st.integers(0, 9), st.integers(0, 99)),
+    st.tuples(st.just("copy"), st.integers(0, 9)),
+    st.tuples(st.just("delete"), st.integers(0, 9)),
+    st.tuples(st.just("back"), st.integers(0, 9), st.integers(0, 99)),
+    st.tuples(st.just("erase"), st.integers(0, 9), st.integers(0, 99)),
+    st.tuples(st.just("damage"), st.integers(0, 9)),
+    st.tuples(st.just("pack")),
+    st.tuples(st.just("ask")),
+)
+
+
+class Played:
+    """A journal to which random things happen; some sessions stay open, so that their events are in a tail."""
+
+    def __init__(self, folder: Path) -> None:
+        self.journal = gitjournal.init(folder)
+        self.open: dict[Name, Any] = {}
+        self.count = 0
+        self.damaged: list[tuple[Path, bytes]] = []
+
+    def play(self, step: tuple[Any, ...]) -> None:
+        getattr(self, step[0])(*step[1:])
+
+    def _name(self, number: int) -> Name | None:
+        names = sorted(self.journal.sessions())
+        return names[number % len(names)] if names else None
+
+    def _close(self, name: Name) -> None:
+        if session := self.open.pop(name, None):
+            session.close()
+
+    def session(self) -> None:
+        self.count += 1
+        data = {"title": f"title {self.count}", "source": "console", "labels": ["x"]}
+        with self.journal.session(f"s{self.count}", create=True, start=Draft("session.start", data)):
+            pass
+
+    def append(self, number: int, kinds: list[str], stays: bool) -> None:
+        name = self._name(number)
+        if name is None:
+            return
+        session = self.open.get(name) or self.journal.session(name)
+        self.open[name] = session
+        for kind in kinds:
+            self.count += 1
+            session.append(*self._event(kind), actor="user")
+        if not stays:
+            self._close(name)
+
+    def _event(self, kind: str) -> tuple[str, dict[str, Any]]:
+        word = WORDS[self.count % len(WORDS)]
+        made: dict[str, tuple[str, dict[str, Any]]] = {
+            "said": ("message", said(f"{word} {self.count}")),
+            "answered": ("model.response", answered(word, self.count)),
+            "call": ("model.response", answered(word, self.count, f"c{self.count}")),
+            "result": ("tool.result", {"id": f"c{self.count - 1}", "response": [{"text": word}]}),
+            "title": ("session.update", {"title": f"{word} title", "add_labels": [word]}),
+            "error": ("error", {"message": word}),
+            "archived": ("session.update", {"archived": self.count % 2 == 0}),
+            "native": ("native", {"type": "x", "fields": {"content": word}}),
+        }
+        return made[kind]
+
+    def branch(self, number: int, at: int) -> None:
+        name = self._name(number)
+        if name is not None:
+            self.count += 1
+            head = self.journal.head(name).seq
+            try:
+                self.journal.branch(name, at % head + 1, f"b{self.count}")
+            except UsageError:
+                # The event was inherited from another session.
+                return
+
+    def fork(self, number: int, at: int) -> None:
+        name = self._name(number)
+        if name is not None:
+            self.count += 1
+            self.journal.fork(name, at % self.journal.head(name).seq + 1, f"f{self.count}")
+
+    def copy(self, number: int) -> None:
+        """A ref that somebody made with git: the same line under another name."""
+        name = self._name(number)
+        if name is not None and (oid := self.journal.store.read_ref(self.journal.chain(name).ref)):
+            self.count += 1
+            git(
+                "update-ref",
+                f"refs/heads/{name.session}/copy{self.count}",
+                oid.hex(),
+                cwd=self.journal.path,
+                check=False,
+            )
+
+    def delete(self, number: int) -> None:
+        name = self._name(number)
+        if name is not None:
+            self._close(name)
+            git("update-ref", "-d", self.journal.chain(name).ref, cwd=self.journal.path)
+
+    def back(self, number: int, by: int) -> None:
+        """The ref is set back, as a forced fetch may do."""
+        name = self._name(number)
+        if name is not None:
+            self._close(name)
+            chain = self.journal.chain(name)
+            commits = chain.commits()
+            git("update-ref", chain.ref, commits[by % len(commits)].hex(), cwd=self.journal.path)
+
+    def erase(self, number: int, at: int) -> None:
+        name = self._name(number)
+        if name is not None:
+            for one in list(self.open):
+                self._close(one)
+            try:
+                erase.erase(self.journal, name, [at % self.journal.head(name).seq + 1], "test")
+            except JournalError:
+                # An event of the chain's own, or a line that a copied ref has broken.
+                return
+
+    def damage(self, number: int) -> None:
+        """A ref that leads nowhere."""
+        name = self._name(number)
+        if name is not None:
+            self._close(name)
+            path = self.journal.path / self.journal.chain(name).ref
+            if path.exists():
+                path.write_text("1" * 40 + "\n")
+
+    def pack(self) -> None:
+        git("pack-refs", "--all", cwd=self.journal.path)
+
+    def ask(self) -> None:
+        Asked(self.journal).sessions()
+
+    def end(self) -> None:
+        for session in self.open.values():
+            try:
+                session.close()
+            except JournalError:
+                continue
+
+
+@pytest.fixture(params=[2, 1000], ids=["folds are kept", "folds are short"])
+def apart(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How far apart the folds are that are kept."""
+    for room in (index_fold, index_line, index_build):
+        monkeypatch.setattr(room, "APART", request.param)
+    return int(request.param)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(played=st.lists(steps, max_size=14))
+# Copied refs, and branches that were set back, that go on in other ways than what they were copied from.
+@example(played=[("copy", 0), ("append", 0, ["said"], True), ("append", 1, ["said"], True)])
+@example(played=[("copy", 0), ("ask",), ("append", 0, ["said"], False), ("append", 1, ["said", "call"], False)])
+@example(
+    played=[("copy", 0), ("ask",), ("append", 0, ["said"], True), ("ask",), ("append", 1, ["said"], True), ("pack",)]
+)
+@example(played=[
+    ("append", 0, ["said", "call", "result"], False), ("fork", 0, 2), ("ask",), ("back", 1, 1),
+    ("append", 1, ["title", "error"], True), ("ask",), ("append", 1, ["said"], False),
+])  # fmt: skip
+@example(played=[("append", 0, ["said"], True), ("fork", 0, 1)])
+# An event that a branch has in git and its parent only in its tail, and is then erased.
+@example(played=[("append", 0, ["said"], True), ("branch", 0, 1), ("ask",), ("erase", 0, 1)])
+def test_a_grown_index_is_the_same_as_one_made_anew(
+    played: list[tuple[Any, ...]], apart: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("played")
+    game = Played(folder / "journal")
+    try:
+        game.session()
+        for step in [*played, ("ask",)]:
+            try:
+                game.play(step)
+            except JournalError:
+                # What a damaged or set back branch refuses.
+                continue
+        check_grown(game.journal, parted=any(step[0] in ("copy", "back") for step in played))
+    finally:
+        game.end()
+        shutil.rmtree(folder)
+
+
+# --- what is the same and counts once ------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(journal: Journal) -> Journal:
+    """Session s with seven events, its branch b from event 4, and its fork f from event 5."""
+    with journal.session("s", create=True, start=Draft("session.start", {"source": "console"})) as s:
+        s.append("message", said("alpha question"), actor="user")
+        s.append("model.response", answered("beta answer", 3, "c1"), actor="assistant")
+        s.append("tool.result", {"id": "c1", "response": {"stdout": "gamma output"}}, actor="tool:shell")
+        s.append("message", said("delta question"), actor="user")
+        s.append("session.update", {"title": "Epsilon title", "summary": "zeta summary", "labels": ["no"]})
+        s.append("error", {"error.type": "timeout", "message": "eta failure"})
+    journal.branch("s", 4, "b")
+    journal.fork("s", 5, "f")
+    return journal
+
+
+def test_what_branches_share_is_found_once_and_counted_once(filled: Journal) -> None:
+    asked = Asked(filled)
+    assert asked.search("alpha") == ["s@2"] and asked.search("gamma") == ["s@4"] and asked.search("delta") == ["s@5"]
+    rows = {row["session"]: row for row in asked.sessions()}
+    assert rows["s"]["branches"] == ["main", "b"] and rows["s"]["events"] == 8 and rows["f"]["events"] == 6
+    assert rows["s"]["turns"] == {"user": 2, "model": 1} and rows["s"]["tokens"]["input"] == 30
+    assert rows["s"]["errors"] == 1 and rows["s"]["tool_calls"] == rows["s"]["tool_results"] == 1
+
+
+def test_a_row_says_what_the_fold_says(filled: Journal) -> None:
+    state = gitjournal.fold(filled.events("s"))
+    (row,) = (row for row in Asked(filled).sessions() if row["session"] == "s")
+    for name in ("title", "summary", "archived", "labels", "project", "source", "trust", "parent"):
+        assert row[name] == getattr(state, name), name
+    shown = json.loads(json.dumps([state.status(False), state.status(True)]))
+    assert row["states"]["main"] == shown
+    assert row["first"] == "alpha question" and row["updated"] == max(
+        filled.event(name, filled.head(name).seq).ts for name in ("s", "s/b")
+    )
+
+
+def test_the_shared_part_stays_found_when_its_branch_is_gone(filled: Journal) -> None:
+    asked = Asked(filled)
+    assert asked.search("delta") == ["s@5"]
+    git("update-ref", "-d", "refs/heads/s/main", cwd=filled.path)
+    assert asked.search("alpha") == ["f@2"] and asked.search("delta") == ["f@5"] and asked.search("eta") == []
+    check_grown(filled)
+
+
+def test_filters_of_the_list(journal: Journal) -> None:
+    for number in range(4):
+        start = Draft(
+            "session.start", {"project": f"/p{number % 2}", "parent": {"session": "s0"}, "labels": [f"l{number}"]}
+        )
+        with journal.session(f"s{number}", create=True, start=start) as s:
+            s.append("message", said("hello"), ts=f"2026-03-0{number + 1}T00:00:00.000Z")
+            if number == 3:
+                s.append("session.update", {"archived": True}, ts="2026-03-05T00:00:00.000Z")
+    asked = Asked(journal)
+
+    def listed(**filters: Any) -> list[str]:
+        return [row["session"] for row in asked.sessions(**filters)]
+
+    assert listed() == ["s2", "s1", "s0"] and listed(archived=True) == ["s3", "s2", "s1", "s0"]
+    assert listed(since="2026-03-02T00:00:00.000Z") == ["s2", "s1"] and listed(limit=1) == ["s2"]
+    assert listed(project="/p1", archived=True) == ["s3", "s1"] and listed(label="l2") == ["s2"]
+    assert listed(label="l") == [] and listed(project="/p") == []
+    assert index.children(journal, "s0") == ["s0", "s1", "s2", "s3"] and index.children(journal, "s1") == []
+
+
+# --- what moves it -------------------------------------------------------------------------------
+
+
+def test_events_in_a_tail_are_found_at_once(journal: Journal) -> None:
+    asked = Asked(journal)
+    with journal.session("s", create=True, durability="disk") as s:
+        s.append("message", said("first words"))
+        assert asked.search("first") == ["s@2"] and asked.search("second") == []
+        s.append("message", said("second words"))
+        assert asked.search("second") == ["s@3"]
+        assert asked.sessions()[0]["events"] == 3
+    assert asked.search("words") == ["s@3", "s@2"] or asked.search("words") == ["s@2", "s@3"]
+    check_grown(journal)
+
+
+def test_an_append_of_another_process_is_seen(filled: Journal) -> None:
+    asked = Asked(filled)
+    assert asked.search("theta") == []
+
+    def write() -> None:
+        with gitjournal.open(filled.path).session("s") as s:
+            s.append("message", said("theta"))
+
+    assert forked(write) == 0
+    assert asked.search("theta") == ["s@8"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_refs_that_git_moves_are_seen(filled: Journal, tmp_path: Path, packed: bool) -> None:
+    git("clone", "-q", "--mirror", filled.path, tmp_path / "mirror")
+    mirror = gitjournal.open(tmp_path / "mirror")
+    asked = Asked(mirror)
+    before = asked.sessions()
+    assert {row["session"] for row in before} == {"s", "f"}
+    with filled.session("s") as s:
+        s.append("message", said("theta"))
+    filled.session("new", create=True).close()
+    git("update-ref", "-d", "refs/heads/f/main", cwd=filled.path)
+    git("fetch", "-q", "--prune", cwd=mirror.path)
+    if packed:
+        git("pack-refs", "--all", cwd=mirror.path)
+    assert {row["session"] for row in asked.sessions()} == {"s", "new"} and asked.search("theta") == ["s@8"]
+    git("update-ref", "refs/heads/s/main", "refs/heads/s/b", cwd=mirror.path)
+    assert asked.search("theta") == [] and asked.search("gamma") == ["s/b@4"]
+    check_grown(mirror)
+
+
+def test_a_plain_clone_has_an_index_of_its_own(filled: Journal, tmp_path: Path) -> None:
+    git("clone", "-q", filled.path, tmp_path / "clone")
+    clone = gitjournal.open(tmp_path / "clone")
+    assert Asked(clone).search("gamma") == ["s@4"] and file_of(clone).exists()
+
+
+def test_nothing_moved_means_that_nothing_is_read(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(filled)
+    asked.sessions()
+    git("update-ref", "refs/heads/stranger", "refs/heads/s/main", cwd=filled.path)
+    git("update-ref", "refs/heads/a.b.c/x%2", "refs/heads/s/main", cwd=filled.path)
+    asked.sessions()
+    monkeypatch.setattr(index, "_refreshed", lambda *_: pytest.fail("it was read again"))
+    assert len(asked.sessions()) == 2
+
+
+def test_refs_that_are_only_packed_are_not_read_again(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(filled)
+    right = asked.sessions()
+    git("pack-refs", "--all", cwd=filled.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(index_line.Line, "run", lambda *_: pytest.fail("it was read again"))
+        assert asked.sessions() == right
+    check_grown(filled)
+
+
+def test_a_long_session_is_not_folded_again_for_one_event_more(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with journal.session("s", create=True) as s:
+        s.append_many([Draft("message", said(f"words {n}"), "user") for n in range(2500)])
+    asked = Asked(journal)
+    asked.sessions()
+    pushed: list[int] = []
+    push = index_fold.LineFold.push
+    monkeypatch.setattr(index_fold.LineFold, "push", lambda self, one: pushed.append(one.seq) or push(self, one))
+    with journal.session("s") as s:
+        s.append("message", said("kappa"), actor="user")
+    assert asked.search("kappa") == ["s@2502"] and 1 <= len(pushed) < 1000
+    assert asked.sessions()[0]["turns"]["user"] == 2501
+    check_grown(journal)
+
+
+def test_thousands_of_loose_refs_are_packed(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MANY_LOOSE", 5)
+    asked = Asked(journal)
+    for number in range(12):
+        journal.session(f"s{number}", create=True).close()
+    assert len(asked.sessions()) == 12
+    assert (journal.path / "packed-refs").read_text().count("refs/heads/") == 13
+    assert not list((journal.path / "refs" / "heads").glob("s*"))
+    with journal.session("s3") as s:
+        s.append("message", said("lambda"))
+    assert asked.search("lambda") == ["s3@2"] and git_text("fsck", "--strict", cwd=journal.path) == ""
+    check_grown(journal)
+
+
+# --- erased --------------------------------------------------------------------------------------
+
+
+def everything(journal: Journal) -> bytes:
+    """The bytes of the index and of all that SQLite keeps beside it."""
+    return b"".join(path.read_bytes() for path in file_of(journal).parent.glob("index.sqlite*")).lower()
+
+
+@pytest.mark.parametrize("branch", ["s", "s/b"])
+def test_an_erased_payload_is_gone_from_the_file(filled: Journal, branch: str) -> None:
+    asked = Asked(filled)
+    for name in ("s", "s/b"):
+        with filled.session(name) as s:
+            for text in ("mu nu", f"{SECRET} and {SECRET}s", "xi"):
+                s.append("message", said(text), actor="user")
+            s.append("session.update", {"title": f"about {SECRET}"})
+    assert asked.search(SECRET) and SECRET.encode() in everything(filled)
+    for name in ("s", "s/b"):
+        head = filled.head(name).seq
+        gitjournal.erase.erase(filled, name, [head - 2, head], "asked for")
+    assert asked.search(f"{SECRET}*") == [] and SECRET.encode() not in everything(filled)
+    assert all(SECRET not in json.dumps(row) for row in asked.sessions())
+    assert len(asked.search("xi")) == 2
+    check_grown(filled)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_payload_that_was_erased_between_tail_and_git_is_gone(journal: Journal, flushed: bool) -> None:
+    asked = Asked(journal)
+    with journal.session("s", create=True) as s:
+        if flushed:
+            s.flush()
+        s.append("message", said(SECRET), actor="user")
+        assert asked.search(SECRET) == ["s@2"]
+    gitjournal.erase.erase(journal, "s", [2], "asked for")
+    assert asked.search(SECRET) == [] and SECRET.encode() not in everything(journal)
+
+
+def test_the_words_of_a_deleted_session_are_gone(filled: Journal) -> None:
+    asked = Asked(filled)
+    with filled.session("t", create=True) as s:
+        s.append("message", said(SECRET), actor="user")
+    assert asked.search(SECRET) == ["t@2"]
+    git("update-ref", "-d", "refs/heads/t/main", cwd=filled.path)
+    assert asked.search(SECRET) == [] and SECRET.encode() not in everything(filled)
+
+
+# --- attacks on the file -------------------------------------------------------------------------
+
+
+def rows_of(journal: Journal) -> list[tuple[str, int]]:
+    return [(row["session"], row["events"]) for row in Asked(journal).sessions()]
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _spoil(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    for at in range(3000, len(raw), 97):
+        raw[at] ^= 0x55
+    path.write_bytes(raw)
+
+
+def _execute(path: Path, *statements: str) -> None:
+    with sqlite3.connect(path) as db:
+        for one in statements:
+            db.execute(one)
+    db.close()
+
+
+FILES = {
+    "deleted": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": _cut,
+    "garbage": lambda path: path.write_bytes(b"no database at all" * 1000),
+    "spoiled pages": _spoil,
+    "another program's": lambda path: (path.unlink(), _execute(path, "CREATE TABLE x(y)")),
+    "older": lambda path: _execute(path, "PRAGMA user_version = 0"),
+    "never finished": lambda path: _execute(path, "DELETE FROM meta"),
+    "without a table": lambda path: _execute(path, "DROP TABLE session"),
+    "without a column": lambda path: _execute(path, "DROP TABLE session", "CREATE TABLE session(session, about)"),
+    "rows that are no JSON": lambda path: _execute(path, "UPDATE session SET about = 'x', updated = 'zzzz'"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_cannot_be_used_is_made_anew(filled: Journal, kind: str) -> None:
+    right = rows_of(filled)
+    FILES[kind](file_of(filled))
+    asked = Asked(filled)
+    assert [(row["session"], row["events"]) for row in asked.sessions()] == right
+    assert asked.search("gamma") == ["s@4"]
+    assert (kind == "deleted") == (not asked.notes) and all(note.count("\n") == 0 for note in asked.notes)
+    asked.notes.clear()
+    assert rows_of(filled) == right and not asked.notes
+    check_grown(filled)
+
+
+def test_a_newer_file_is_left_alone(filled: Journal) -> None:
+    right = rows_of(filled)
+    _execute(file_of(filled), "PRAGMA user_version = 99")
+    before = file_of(filled).read_bytes()
+    asked = Asked(filled)
+    assert [(row["session"], row["events"]) for row in asked.sessions()] == right and asked.search("gamma") == ["s@4"]
+    assert "newer version" in asked.notes[0] and file_of(filled).read_bytes() == before
+    with pytest.raises(StorageError, match="newer version"):
+        index.rebuild(filled)
+    assert not list(file_of(filled).parent.glob("*.new"))
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "EXCLUSIVE"])
+def test_a_locked_file_blocks_neither_append_nor_question(
+    filled: Journal, lock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_db, "PATIENCE", 0.05)
+    right = rows_of(filled)
+    other = sqlite3.connect(file_of(filled), isolation_level=None)
+    if lock == "EXCLUSIVE":
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        lock = "BEGIN IMMEDIATE"
+    other.execute(lock)
+    other.execute("INSERT OR REPLACE INTO meta VALUES ('other', 'x')")
+    with filled.session("s") as s:
+        s.append("message", said("theta"))
+    asked = Asked(filled)
+    found = {(row["session"], row["events"]) for row in asked.sessions()}
+    # What it was, or (where not even that can be read) what it is.
+    assert found in (set(right), {("s", 9), ("f", 6)}) and len(asked.notes) == 1
+    other.execute("ROLLBACK")
+    other.close()
+    assert asked.search("theta") == ["s@8"] and dict(rows_of(filled))["s"] == 9
+    check_grown(filled)
+
+
+def _as_nobody(work: Any) -> int:
+    def run() -> None:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        work()
+
+    return forked(run)
+
+
+@pytest.mark.parametrize("state", ["none", "fresh", "stale"])
+def test_in_a_folder_that_cannot_be_written_all_is_found(filled: Journal, state: str) -> None:
+    asked = Asked(filled)
+    right = rows_of(filled) if state != "none" else [("f", 6), ("s", 8)]
+    if state == "stale":
+        with filled.session("s") as s:
+            s.append("message", said("theta"))
+        right = [("s", 9), ("f", 6)]
+    for folder in (filled.path, *filled.path.parents):
+        if folder != Path("/") and folder != Path("/tmp"):
+            folder.chmod(0o755)
+    for path in filled.path.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+    def look() -> None:
+        if [(row["session"], row["events"]) for row in asked.sessions()] != right or asked.search("gamma") != ["s@4"]:
+            raise ValueError("another answer")
+        if (not asked.notes) != (state == "fresh"):
+            raise ValueError(f"notes {asked.notes}")
+
+    try:
+        assert _as_nobody(look) == 0
+    finally:
+        for path in [filled.path, *filled.path.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_many_processes_make_one_index(filled: Journal) -> None:
+    script = (
+        "import sys, gitjournal; from gitjournal import index, index_query; j = gitjournal.open(sys.argv[1]);"
+        "print([(r['session'], r['events']) for r in index.ask(j, index_query.sessions)])"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", script, filled.path], stdout=subprocess.PIPE) for _ in range(6)]
+    assert {run.communicate()[0] for run in runs} == {b"[('f', 6), ('s', 8)]\n"}
+    check_grown(filled)
+
+
+def test_the_file_is_for_its_owner_only(filled: Journal) -> None:
+    rows_of(filled)
+    assert {path.stat().st_mode & 0o777 for path in file_of(filled).parent.glob("index.sqlite*")} == {0o600}
+
+
+def test_a_rebuild_that_is_cut_leaves_the_old_one(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rows_of(filled)
+    monkeypatch.setattr(index, "_stamp", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index.rebuild(filled)
+    monkeypatch.undo()
+    asked = Asked(filled)
+    assert [(row["session"], row["events"]) for row in asked.sessions()] == right and not asked.notes
+    assert {path.name for path in file_of(filled).parent.glob("index.sqlite*")} <= {
+        "index.sqlite", "index.sqlite-wal", "index.sqlite-shm"}  # fmt: skip
+
+
+def test_what_a_rebuild_left_that_was_killed_is_cleared_away(filled: Journal) -> None:
+    rows_of(filled)
+    dead = fork_that_ended()
+    names = [f"index.sqlite.{pid}.new" for pid in (dead, os.getpid(), os.getppid())]
+    for name in names:
+        (file_of(filled).parent / name).touch()
+    index.rebuild(filled)
+    assert {path.name for path in file_of(filled).parent.glob("*.new")} == {names[2]}
+
+
+def fork_that_ended() -> int:
+    """The pid of a process that is no more."""
+    run = subprocess.Popen(["true"])
+    run.wait()
+    return run.pid
+
+
+def test_a_session_that_cannot_be_read_is_listed_and_found_again_when_mended(filled: Journal) -> None:
+    ref = filled.path / "refs" / "heads" / "f" / "main"
+    right = ref.read_text()
+    for wrong in ("1" * 40 + "\n", "nonsense\n", "ref: refs/heads/s/main\n"):
+        ref.write_text(wrong)
+        asked = Asked(filled)
+        rows = {row["session"]: row for row in asked.sessions()}
+        assert rows["f"]["error"] and not rows["s"]["error"] and rows["f"]["events"] == 0
+        check_grown(filled)
+    ref.write_text(right)
+    assert {row["session"]: row["error"] for row in asked.sessions()} == {"s": None, "f": None}
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+QUERIES = [
+    ("alpha question", ["s@2"]),
+    ('"question alpha"', []),
+    ('"alpha question"', ["s@2"]),
+    ("alph*", ["s@2"]),
+    ("al*", ["s@2"]),
+    ('"alpha que"*', ["s@2"]),
+    ("alpha OR gamma", ["s@2", "s@4"]),
+    ("question -delta", ["s@2"]),
+    ('question -"delta question"', ["s@2"]),
+    ("ALPHA", ["s@2"]),
+    ("epsilon", ["s@6"]),
+    ("stdout", []),
+    ("content", []),
+    ("alpha AND question", ["s@2"]),
+    ("alpha NEAR question", []),
+    ("alpha NOT question", []),
+    ("text:alpha", []),
+    ("timeout", ["s@7"]),
+    ("shell run", ["s@3"]),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), QUERIES)
+def test_queries(filled: Journal, text: str, found: list[str]) -> None:
+    assert sorted(Asked(filled).search(text)) == found
+
+
+def test_columns_sessions_and_times_narrow_a_search(filled: Journal) -> None:
+    asked = Asked(filled)
+    assert asked.search("epsilon OR zeta OR gamma", columns=["title"]) == ["s@6"]
+    assert asked.search("epsilon OR zeta OR gamma", columns=["summary", "tools"]) != []
+    assert asked.search("alpha", session="f") == ["f@2"] and asked.search("eta", session="f") == []
+    assert asked.search("alpha", since="9999-01-01T00:00:00.000Z") == []
+    with pytest.raises(UsageError, match="no column"):
+        asked.search("alpha", columns=["ts"])
+
+
+def test_a_title_comes_before_a_text_and_a_text_before_a_tool(journal: Journal) -> None:
+    with journal.session("s", create=True) as s:
+        s.append("tool.result", {"id": "x", "response": "omega and more"}, actor="tool:x")
+        s.append("message", said("omega and more"), actor="user")
+        s.append("session.update", {"title": "omega and more"})
+    assert Asked(journal).search("omega") == ["s@4", "s@3", "s@2"]
+
+
+INJECTIONS = [
+    '"', '""', "'", "a'; DROP TABLE words; --", "words:alpha", "{title} : alpha", "^alpha", "alpha NEAR(beta, 2)",
+    "(alpha", "alpha)", "AND", "OR", "NOT", "NOT alpha", "-alpha", "*", "***", "alpha**", '"alpha" + "beta"', "rank:1",
+    "a\x00b", "alpha\\", "%", "_", "alpha OR", "OR alpha", "\ud800", "é" * 300, "- - -", '-"', "+", "col:*",
+    "x" * 10_000, "a " * 63,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_injection_is_a_search_or_one_line(filled: Journal, text: str) -> None:
+    try:
+        Asked(filled).search(text)
+    except UsageError as error:
+        assert "\n" not in str(error)
+    assert len(Asked(filled).sessions()) == 2
+
+
+@given(st.text(st.sampled_from("ab \"*-()OR:^{}+\\'é\x00\ud800ANDNEAR,"), max_size=30))
+def test_no_text_is_an_error_of_the_database(text: str) -> None:
+    db = index_db.create(None)
+    try:
+        index_query.search(db, text)
+    except UsageError:
+        pass
+    finally:
+        db.close()
+
+
+def test_a_snippet_says_where_it_matched(filled: Journal) -> None:
+    (hit,) = index.ask(filled, lambda db: index_query.search(db, "alp*"))
+    assert hit.snippet == "alpha question" and [hit.snippet[a:b] for a, b in hit.matches] == ["alpha"]
+    assert str(hit.name) == "s" and hit.seq == 2 and hit.score > 0
+
+
+# --- what an event says --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "expected"),
+    [
+        ("message", {"parts": [{"type": "text", "content": "a"}, {"type": "reasoning", "content": "b"}]},
+         Words(text="a\nb")),
+        ("message", {"parts": "plain"}, Words(text="plain")),
+        ("message", {"parts": [{"type": "blob", "content": "QUJD"}, 3, None, {"type": "text", "content": 4}]}, None),
+        ("tool.call", {"id": "x", "name": "sh", "arguments": {"cmd": "ls", "deep": [{"k": "v"}, 7]}},
+         Words(tools="sh\nls\nv")),
+        ("tool.result", {"id": "x", "response": [{"type": "text", "text": "out"}]}, Words(tools="out\ntext")),
+        ("tool.result", {"parts": [{"type": "tool_call_response", "id": "x", "response": "r"}]}, Words(tools="r")),
+        ("session.update", {"title": "t", "summary": "u"}, Words("t", "u")),
+        ("context.compaction", {"summary": [{"type": "text", "content": "short"}]}, Words(summary="short")),
+        ("custom.kind", {"note": "n", "list": ["m"]}, Words(text="m\nn")),
+        ("session.seal", {"root": "00"}, None),
+        ("message", {"parts": []}, None),
+        ("tool.result", {"response": "x" * (3 * MOST_TOOLS)}, Words(tools="x" * MOST_TOOLS)),
+    ],
+)  # fmt: skip
+def test_what_an_event_says(kind: str, data: dict[str, Any], expected: Words | None) -> None:
+    assert words(event(2, type=kind, data=data)) == expected
+
+
+def test_a_withheld_event_says_nothing() -> None:
+    assert words(event(2, type="message", data=said("x")).withhold()) is None
+
+
+# --- the look ------------------------------------------------------------------------------------
+
+
+def test_a_tail_that_was_written_just_now_is_looked_at_again(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two appends within one tick of the clock of files leave the same time and size."""
+    monkeypatch.setattr(index_look, "_JUST_NOW", 10**18)
+    asked = Asked(journal)
+    with journal.session("s", create=True) as s:
+        s.append("message", said("one"))
+        asked.sessions()
+        path = journal.chain(s.name).tail_path
+        stamp = path.stat().st_mtime_ns
+        s.append("message", said("two"))
+        os.utime(path, ns=(stamp, stamp))
+        assert asked.search("two") == ["s@3"]
+
+
+def test_empty_folders_of_tails_are_removed(filled: Journal) -> None:
+    folder = filled.path / "gitjournal" / "tail"
+    assert not folder.exists() or not list(folder.iterdir())
+    (folder / "left-behind").mkdir(parents=True)
+    index_look.look(filled.store)
+    assert not (folder / "left-behind").exists()
