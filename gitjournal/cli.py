@@ -15,23 +15,29 @@ import click
 
 from gitjournal import __version__
 from gitjournal.cli_base import App, PipeClosed, color_option, guarded, journal_option
+from gitjournal.cli_branch import branch, branches, fork
+from gitjournal.cli_compare import diff
+from gitjournal.cli_cost import cost
 from gitjournal.cli_demo import demo
 from gitjournal.cli_erase import erase
+from gitjournal.cli_find import grep, reindex, search, sessions
 from gitjournal.cli_log import log
 from gitjournal.cli_move import export, import_
 from gitjournal.cli_proof import key, pin, prove, seal
-from gitjournal.cli_read import branches, cat, sessions, show
+from gitjournal.cli_read import cat, show
 from gitjournal.cli_replay import replay
+from gitjournal.cli_resume import compact, resume, wakes
+from gitjournal.cli_session import archive, delete, label, summary, terminate, title, unarchive
 from gitjournal.cli_verify import verify
 from gitjournal.cli_witness import witness
-from gitjournal.cli_write import append, branch, flush, fork, init
+from gitjournal.cli_write import append, flush, init
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
-    "Record": (init, append, branch, fork, flush),
-    "Read": (sessions, log, show, branches, replay, cat),
+    "Record": (init, append, resume, compact, branch, fork, flush),
+    "Read": (sessions, search, grep, log, show, branches, diff, cost, replay, cat, wakes, reindex),
     "Check": (verify, seal, prove, pin, witness, key),
     "Move": (import_, export),
-    "Erase": (erase,),
+    "Manage": (title, summary, label, archive, unarchive, terminate, delete, erase),
     "Try": (demo,),
 }
 
@@ -39,6 +45,8 @@ _WIDTH = 100
 _EPILOG = """\b
 Names: s is the trunk of session s, s/branch a branch; s@40 and s/branch@40 are
 events, and so is the beginning of an event's hash (7 characters or more).
+To read, a part of a name will do; to write, its beginning; what holds a session
+or cannot be undone takes the whole.
 \b
 Begin with: gj demo
 Completion: eval "$(_GJ_COMPLETE=bash_source gj)", or zsh_source, or fish_source.
@@ -63,8 +71,8 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands of the help, by topic."""
         width = max(map(len, self.list_commands(ctx)))
-        for title, commands in GROUPS.items():
-            with formatter.section(title):
+        for topic, commands in GROUPS.items():
+            with formatter.section(topic):
                 rows = [(f"{command.name:<{width}}", command.get_short_help_str(80)) for command in commands]
                 formatter.write_dl(rows)
 

@@ -260,17 +260,32 @@ def read_file(path: str, limit: int = 16 * 1024 * 1024) -> bytes:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that the user named, whole or not at all; a device or pipe is written to."""
+    """Write a file that the user named, as `whole_file` has it."""
+    with whole_file(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A stream for a file that the user named; a failure leaves what was there. A device or pipe is written to.
+
+    UsageError for a folder, OSError with the name that the user gave.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint="Give the name of a file in it.")
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        # A file moved there would take its place.
+        with path.open("wb") as stream:
+            yield cast(BinaryIO, stream)
         return
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(content)
+        with part.open("xb") as stream:
+            yield cast(BinaryIO, stream)
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == os.fspath(part):
+            error.filename = os.fspath(path)
         with suppress(OSError):
             part.unlink()
         raise

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitjournal.cli_base import App, journal_option, json_option, name_argument, pass_app, write_file
-from gitjournal.cli_names import find, position
+from gitjournal.cli_names import find, find_branch, position
 from gitjournal.errors import UsageError
 
 if TYPE_CHECKING:
+    from gitjournal.journal import Journal
     from gitjournal.keys import Signer
+    from gitjournal.refs import Name
+    from gitjournal.session import Session
     from gitjournal.signing import Policy
     from gitjournal.store import Store
 
@@ -63,12 +66,14 @@ _WHAT = {"every": "every commit", "seal": "seals", "off": "nothing"}
 
 
 def _wanted(before: Policy, key: str | None, new: bool, mode: Any) -> Policy:
+    import shlex
+
     from gitjournal import keys, signing
 
     if new:
         path = Path(key) if key else _own_key()
         if path.exists():
-            raise UsageError(f"{path} is there already", hint=f"To use it: gj key {path}")
+            raise UsageError(f"{path} is there already", hint=f"To use it: gj key {shlex.quote(str(path))}")
         keys.generate(path.absolute(), "gitjournal")
         return signing.Policy(mode or "seal", str(path.absolute()))
     if key is None:
@@ -111,12 +116,23 @@ def _say_policy(app: App, policy: Policy, as_json: bool, signer: Signer | None =
         app.say(f"signs {_WHAT[policy.mode]} with {key}")
 
 
+def for_one_append(journal: Journal) -> dict[str, Any]:
+    """How a command opens a session: more of it is to come, so closing makes no seal. Commits are signed if all are."""
+    signer = own_signer(journal.store, "every")
+    return {"signer": signer, "sign": "every" if signer else "off", "closing_seal": False}
+
+
 def own_signer(store: Store, mode: str | None = None) -> Signer | None:
     """The key of the journal; None when it signs nothing, or something else than ``mode`` says."""
     from gitjournal import signing
 
     policy = signing.read(store)
     return signing.signer(policy, os.environ, _ask) if mode in (None, policy.mode) else None
+
+
+def opened(journal: Journal, name: Name) -> Session:
+    """A branch open for what one command writes."""
+    return journal.session(name, **for_one_append(journal))
 
 
 # --- seal ----------------------------------------------------------------------------------------
@@ -135,10 +151,8 @@ def seal(app: App, name: str, as_json: bool) -> None:
     """
     journal = app.journal()
     signer = own_signer(journal.store)
-    target = find(journal, name)
-    if target.seq is not None:
-        raise UsageError("a seal is on a whole branch: give its name without a position")
-    with journal.session(target.name, signer=signer, sign=None if signer else "off") as session:
+    branch = find_branch(journal, name, by="prefix")
+    with journal.session(branch, signer=signer, sign=None if signer else "off") as session:
         done = session.seal()
     if as_json:
         app.emit({"seq": done.seq, "hash": done.hash, "key": signer.fingerprint if signer else None})

@@ -1,13 +1,12 @@
-"""Commands that write to a journal: init, append, branch, fork, flush.
+"""Commands that write to a journal: init, append, flush.
 
-Floor 6. ``gj import`` is in `cli_move`.
+Floor 6. ``gj import`` is in `cli_move`, ``gj branch`` in `cli_branch`.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,14 +23,14 @@ from gitjournal.cli_base import (
     pass_app,
 )
 from gitjournal.cli_input import Batch, is_json, read_batches
-from gitjournal.cli_names import position
-from gitjournal.cli_proof import own_signer
+from gitjournal.cli_proof import for_one_append
 from gitjournal.errors import ConflictError, FormatError, JournalError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from gitjournal.chain import Appended
-    from gitjournal.journal import Journal, Session
+    from gitjournal.journal import Journal
     from gitjournal.refs import Name
+    from gitjournal.session import Session
     from gitjournal.writer import Draft, Durability
 
 _MEMBERS = frozenset({"type", "data", "actor", "turn", "ts"})
@@ -140,17 +139,9 @@ def _session(
 
     With ``start``, its first event to be, a session that is missing is made; it is at seq 0 until then.
     """
-    # One append is not the end of a session, so there is no seal; a policy to sign every commit holds here too.
-    signer = own_signer(journal.store, "every")
-    open_it = partial(
-        journal.session,
-        durability=durability,
-        signer=signer,
-        sign="every" if signer else "off",
-        closing_seal=False,
-    )
+    how = for_one_append(journal)
     try:
-        return open_it(name), expect
+        return journal.session(name, durability=durability, **how), expect
     except NotFound as error:
         if start is None:
             error.hint = f"{error.hint} With --create it is made."
@@ -158,7 +149,7 @@ def _session(
     if expect:
         raise ConflictError(f"there is no session {name!r}, and {name}@{expect} was expected", head_seq=0)
     _try(start)
-    return open_it(name, create=True), None if expect is None else 1
+    return journal.session(name, create=True, durability=durability, **how), None if expect is None else 1
 
 
 def _try(draft: Draft) -> None:
@@ -271,41 +262,7 @@ class _Append:
         return error
 
 
-# --- branch, fork, flush -------------------------------------------------------------------------
-
-
-@click.command(short_help="Begin a branch at any event of a session.")
-@name_argument("NAME[@SEQ]")
-@click.argument("new", metavar="BRANCH")
-@json_option
-@journal_option
-@pass_app
-def branch(app: App, name: str, new: str, as_json: bool) -> None:
-    """Begin branch BRANCH of the same session after event SEQ, by default the newest. Nothing is copied."""
-    journal = app.journal()
-    parent, seq = position(journal, name)
-    _began(app, journal, journal.branch(parent, seq, new), parent, seq, as_json)
-
-
-@click.command(short_help="Begin a new session that goes on from an event.")
-@name_argument("NAME[@SEQ]")
-@click.argument("new", metavar="SESSION")
-@json_option
-@journal_option
-@pass_app
-def fork(app: App, name: str, new: str, as_json: bool) -> None:
-    """Begin the new session SESSION with the events up to SEQ, by default all, as its past. Nothing is copied."""
-    journal = app.journal()
-    parent, seq = position(journal, name)
-    _began(app, journal, journal.fork(parent, seq, new), parent, seq, as_json)
-
-
-def _began(app: App, journal: Journal, child: Name, parent: Name, seq: int, as_json: bool) -> None:
-    head = journal.head(child)
-    if as_json:
-        app.emit({"name": str(child), "seq": head.seq, "hash": head.hash, "from": {"name": str(parent), "seq": seq}})
-    else:
-        _say(app, f"{child}@{head.seq} {head.hash}, goes on from {parent}@{seq}")
+# --- flush -------------------------------------------------------------------------
 
 
 @click.command(short_help="Move durable events from the tail to git now.")

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from support import CORPUS, ROOT, Gj, forked, git
 
 import gitjournal
-from gitjournal import cli, cli_demo, cli_log, cli_read, render
+from gitjournal import cli, cli_demo, cli_find, cli_log, render
 from gitjournal.cli_base import EXIT
 from gitjournal.journal import Journal
 from gitjournal.lineage import Begin, Line, lines
@@ -320,6 +320,69 @@ def test_a_session_whose_name_looks_like_a_position(gj: Gj, place: Path) -> None
     assert seqs(gj("log", "s@1@1", "--json")) == [1]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("title", "?", "x"),
+        ("summary", "?", "x"),
+        ("label", "?", "+x"),
+        ("archive", "?"),
+        ("unarchive", "?"),
+        ("seal", "?"),
+        ("branch", "?", "new"),
+        ("fork", "?", "new"),
+    ],
+)
+def test_who_writes_may_begin_a_name_and_not_guess_it(gj: Gj, place: Path, words: tuple[str, ...]) -> None:
+    journal = gitjournal.init(place)
+    journal.session("production-run", create=True).close()
+    for text in ("pdn", "duction", "PRODUCTION-RUN", "Prod"):
+        refused = gj(*(text if word == "?" else word for word in words), ok=False)
+        assert (refused.exit_code, refused.stdout) == (EXIT["not-found"], "")
+        assert refused.stderr.endswith("hint: Did you mean production-run?\n")
+    assert journal.head("production-run").seq == 1 and len(list(journal.sessions())) == 1
+    gj(*("prod" if word == "?" else word for word in words))
+    assert journal.head("production-run").seq == 2 or len(list(journal.sessions())) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("append", "?", "{}", "--type", "note"),
+        ("flush", "?"),
+        ("resume", "?"),
+        ("compact", "?", "--summary", "x"),
+        ("terminate", "?"),
+        ("delete", "?", "--yes"),
+        ("erase", "?", "2", "--reason", "x"),
+        ("branch", "-d", "?/try"),
+        ("branch", "-m", "?/try", "new"),
+    ],
+)
+def test_what_cannot_be_undone_takes_whole_names(gj: Gj, place: Path, words: tuple[str, ...]) -> None:
+    journal = gitjournal.init(place)
+    with journal.session("production-run", create=True) as s:
+        s.append("note", {})
+    journal.branch("production-run", at=2, as_="try")
+    before = git("for-each-ref", cwd=place).stdout
+    for text in ("pdn", "production-ru"):
+        refused = gj(*(word.replace("?", text) for word in words), ok=False)
+        assert (refused.exit_code, refused.stdout) == (EXIT["not-found"], "")
+    assert git("for-each-ref", cwd=place).stdout == before
+
+
+def test_who_reads_is_told_what_a_part_of_a_name_is_taken_for(gj: Gj, filled: Journal) -> None:
+    filled.session("production-run", create=True).close()
+    read = gj("title", "pdn")
+    assert read.stderr == "gj: 'pdn' is taken for production-run\n"
+
+
+def test_a_name_in_another_case_is_suggested(gj: Gj, filled: Journal) -> None:
+    for text, near in (("S", "s"), ("S@3", "s")):
+        refused = gj("replay", text, ok=False)
+        assert refused.exit_code == EXIT["not-found"] and refused.stderr.endswith(f"hint: Did you mean {near}?\n")
+
+
 # --- log -----------------------------------------------------------------------------------------
 
 
@@ -467,9 +530,10 @@ def test_replay(gj: Gj, filled: Journal) -> None:
     shown = gj("replay", "s").stdout
     for line in ("1,500 in (0 read from a cache, 0 written), 7 out", "1 call, 1 result", "@6 timeout: no answer"):
         assert line in shown
-    assert "@3 sh has no result yet" in gj("replay", "s@3").stdout
+    assert "@3 sh (c1) has no result yet" in gj("replay", "s@3").stdout
     state = gitjournal.fold(filled.events("s"), 5)
-    assert json.loads(gj("replay", "s@5", "--json").stdout) == json.loads(json.dumps(state.as_dict()))
+    status = {"status": "idle", "stop_reason": "completed", "blocking": []}
+    assert json.loads(gj("replay", "s@5", "--json").stdout) == json.loads(json.dumps(status | state.as_dict()))
     assert [entry["seq"] for entry in json.loads(gj("replay", "s@5", "--json", "--context").stdout)] == [2, 3, 4, 5]
     assert "@2 user (user)\n  add two numbers\n" in gj("replay", "s", "--context").stdout
     assert gj("replay", "s@0").exit_code == 0
@@ -622,6 +686,21 @@ def test_an_export_that_fails_leaves_what_was_there(gj: Gj, filled: Journal) -> 
     assert [path.name for path in Path().iterdir()] == ["out"] and Path("out").read_text() == "precious"
 
 
+@pytest.mark.parametrize("command", ["export", "pin", "prove"])
+def test_a_file_that_cannot_be_made_is_named_as_the_user_did(gj: Gj, filled: Journal, command: str) -> None:
+    gj("seal", "s")
+    refused = gj(command, "s@3" if command == "prove" else "s", "-o", "no/folder/x", ok=False)
+    assert (refused.exit_code, refused.stderr) == (EXIT["storage"], "gj: no/folder/x: No such file or directory\n")
+
+
+@pytest.mark.parametrize(("only", "absent"), [("99", 99), ("2,5-8", 7), ("0", 0)])
+@pytest.mark.parametrize("kind", ["jsonl", "html", "md"])
+def test_an_export_of_events_that_are_not_there(gj: Gj, filled: Journal, kind: str, only: str, absent: int) -> None:
+    refused = gj("export", "s", "--only", only, "--format", kind, ok=False)
+    assert (refused.exit_code, refused.stdout) == (EXIT["not-found"], "")
+    assert refused.stderr == f"gj: s has no event {absent}\nhint: Its newest event is s@6.\n"
+
+
 # --- demo ----------------------------------------------------------------------------------------
 
 
@@ -655,7 +734,7 @@ def test_demo_without_a_folder_says_where_its_journal_is(gj: Gj, monkeypatch: An
 
 READERS: list[tuple[Any, ...]] = [
     ("log", "s"), ("log", "s", "--graph"), ("log", "s@3", "--json"), ("show", "s@3"), ("show", "s/b", "--json"),
-    ("cat", "s@2"), ("branches", "s"), ("sessions",), ("replay", "s"), ("verify",), ("verify", "s"),
+    ("cat", "s@2"), ("branches", "s"), ("sessions",), ("replay", "s"), ("wakes",), ("verify",), ("verify", "s"),
     ("export", "s"), ("import", DEMO, "--dry-run"), ("show", "PREFIX"), ("--help",),
 ]  # fmt: skip
 
@@ -664,9 +743,11 @@ _NOBODY = 65534
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int, str]]:
-    """Mode, time of change and hash of every file and folder."""
+    """Mode, time of change and hash of every file and folder, but for the derived index of sessions."""
     out = {}
     for path in sorted(folder.rglob("*")):
+        if path.name.startswith("index.sqlite") or path == folder / "gitjournal":
+            continue
         stat = path.stat()
         content = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         out[str(path.relative_to(folder))] = (stat.st_mode, stat.st_mtime_ns, content)
@@ -794,7 +875,22 @@ SHAPES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["type", "parts", "content", "text", "name", "arguments", "usage", "from", "id", "x"]),
+            st.sampled_from(
+                [
+                    "type",
+                    "parts",
+                    "content",
+                    "text",
+                    "name",
+                    "arguments",
+                    "usage",
+                    "from",
+                    "id",
+                    "session",
+                    "branches",
+                    "seq",
+                ]
+            ),
             inner,
         )
     ),
@@ -917,13 +1013,13 @@ def test_ctrl_c_is_130_without_a_word(gj: Gj, filled: Journal, monkeypatch: Any)
     def interrupt(*_: object) -> Iterator[Any]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_read, "by_session", interrupt)
+    monkeypatch.setattr(cli_find, "_ask", interrupt)
     result = gj("sessions", ok=False)
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "")
 
 
 def test_a_fault_of_ours_has_no_traceback_unless_asked_for(gj: Gj, filled: Journal, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cli_read, "by_session", lambda _: 1 / 0)
+    monkeypatch.setattr(cli_find, "_ask", lambda *_: 1 / 0)
     result = gj("sessions", ok=False)
     assert result.exit_code == 70 and result.stderr.startswith("gj: internal error: ZeroDivisionError")
     monkeypatch.setenv("GITJOURNAL_TRACEBACK", "1")
@@ -1031,6 +1127,17 @@ Written by `python tests/test_cli.py` from the program's own help; a test compar
 `s` is session `s` (its trunk, `s/main`), `s/try` its branch `try`. `s@40` is event 40 of `s`, `s/try@40` that of the
 branch; a command that takes an event takes a branch too, and means its newest event. The beginning of an event's hash,
 7 characters or more, is that event. If there is a session `s@40` as well, write `s@40/main` for it.
+
+How much of a name must be typed depends on what a slip could cost:
+
+- near, for all that read: a whole name; else the only one that begins so; else, of 3 characters or more in any case,
+  the only one that has them within, or in that order. What is taken for a name so is said on standard error.
+- prefix, for `title`, `summary` and `label` when they write, `archive`, `unarchive`, `seal`, `branch` and `fork`: a
+  whole name; else the only one that begins so.
+- whole, for what takes hold of a session or cannot be undone: `append`, `flush`, `resume`, `compact`, `terminate`,
+  `delete`, `erase`, `branch --delete` and `branch --rename`.
+
+What fits several names is refused with the names; what fits none, with names that are near.
 
 ## Which journal
 

@@ -327,15 +327,16 @@ def test_only_the_store_knows_pygit2_and_verification_takes_what_it_is_given() -
     users = {name for name, text in sources().items() if re.search(r"^\s*(?:import|from) pygit2", text, re.MULTILINE)}
     assert users == {"store.py"}
     assert set(imports(ast.parse(sources()["verify.py"]))) == {
+        "checks",
+        "errors",
         "event",
-        "line",
         "objects",
         "tail",
-        "errors",
-        "seal",
-        "trust",
         "verdict",
+        "walk",
     }
+    assert set(imports(ast.parse(sources()["walk.py"]))) == {"errors", "objects"}
+    assert set(imports(ast.parse(sources()["checks.py"]))) == {"line", "seal", "trust"}
 
 
 # --- links ---------------------------------------------------------------------------------------
