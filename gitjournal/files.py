@@ -47,9 +47,11 @@ def open_regular(path: str | Path, flags: int = 0) -> int:
 def read_regular(path: str | Path, flags: int = 0) -> bytes:
     """All of a regular file. OSError; also when it is larger than `MAX_TEXT`, as a sparse one is at no cost."""
     with os.fdopen(open_regular(path, flags), "rb") as file:
-        if os.fstat(file.fileno()).st_size > MAX_TEXT:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_TEXT:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
-        return file.read()
+        # No more than it says: one of the system's may not end, or not answer, which gives None.
+        return file.read(size) or b""
 
 
 def read_given(path: Path, what: str) -> bytes:

@@ -18,7 +18,7 @@ from isal.igzip_lib import IsalError
 from gitjournal.files import NotRegular, open_regular, read_regular
 from gitjournal.packread import MAX_OBJECT, TooLarge
 
-_HEAD = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,10})\x00")
+_HEAD = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,19})\x00")
 _HEAD_BYTES = 32
 _PIECE = 64 * 1024
 #: How many steps from one repository to another git goes.
@@ -49,12 +49,22 @@ def read(folder: Path, oid: bytes, most: int = MAX_OBJECT) -> tuple[bytes, bytes
         raise BadLoose(f"{path} is not a loose object: {error}") from None
 
 
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """What is in a file, as far as it says that it goes: one of the system's may say 0, and not answer or not end."""
+    left = os.fstat(file.fileno()).st_size
+    while left > 0 and (piece := file.read(min(_PIECE, left))):
+        left -= len(piece)
+        yield piece
+
+
 def _parse(file: BinaryIO, most: int) -> tuple[bytes, bytes]:
     # In pieces: a file may be larger than the object, or than memory.
+    pieces = _pieces(file)
     inflater = isal_zlib.decompressobj()
-    content = inflater.decompress(file.read(_PIECE), _HEAD_BYTES)
+    content = inflater.decompress(next(pieces, b""), _HEAD_BYTES)
     head = _HEAD.match(content)
-    if head is None:
+    # git stops at a size that is too large for its numbers; it reads any other.
+    if head is None or int(head[2]) >= 1 << 64:
         raise BadLoose("its header is none")
     if int(head[2]) > most:
         raise TooLarge(head[1], int(head[2]))
@@ -65,13 +75,13 @@ def _parse(file: BinaryIO, most: int) -> tuple[bytes, bytes]:
     while wanted >= 0 and not inflater.eof:
         more = inflater.decompress(inflater.unconsumed_tail, wanted + 1)
         if not more and not inflater.eof:
-            piece = file.read(_PIECE)
+            piece = next(pieces, b"")
             if not piece:
                 raise BadLoose("it is cut")
             more = inflater.decompress(inflater.unconsumed_tail + piece, wanted + 1)
         parts.append(more)
         wanted -= len(more)
-    if wanted or inflater.unused_data or file.read(1):
+    if wanted or inflater.unused_data or next(pieces, b""):
         raise BadLoose("it has another size than it says")
     return head[1], b"".join(parts)
 
@@ -89,7 +99,8 @@ def alternates(folder: Path) -> list[Path]:
 
 def _named_by(folder: Path) -> Iterator[Path]:
     try:
-        lines = read_regular(folder / "info" / "alternates").split(b"\n")
+        # git reads it as C does a text: as far as the first zero byte.
+        lines = read_regular(folder / "info" / "alternates").partition(b"\x00")[0].split(b"\n")
     except OSError:
         return
     for line in lines:

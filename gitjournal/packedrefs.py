@@ -22,6 +22,29 @@ Stamp = tuple[int, int, int]
 _ABSENT: Stamp = (0, 0, 0)
 
 
+class _Content:
+    """The file as it was once: its text until there is a table of it, which is put there before the text goes."""
+
+    __slots__ = ("searches", "stamp", "table", "text")
+
+    def __init__(self, stamp: Stamp, text: bytes) -> None:
+        self.stamp = stamp
+        self.text = text
+        self.table: dict[str, str] | None = None
+        self.searches = 0
+
+    def names(self) -> dict[str, str]:
+        """Ids (hex) by full name."""
+        # The text first: as long as there is no table then, another thread has not taken it away.
+        text, table = self.text, self.table
+        if table is None:
+            found = _LINE.findall(text)
+            table = {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found}
+            self.table = table
+            self.text = b""
+        return table
+
+
 class PackedRefs:
     """The file ``packed-refs`` of a repository, read again when it has changed.
 
@@ -31,10 +54,8 @@ class PackedRefs:
 
     def __init__(self, folder: str) -> None:
         self._path = f"{folder}/packed-refs"
-        self._read: Stamp = _ABSENT
-        self._text = b""
-        self._table: dict[str, str] | None = {}
-        self._searches = 0
+        # Replaced as a whole, as threads share it.
+        self._content = _Content(_ABSENT, b"")
 
     def stamp(self) -> Stamp:
         """What the file is now."""
@@ -47,35 +68,29 @@ class PackedRefs:
 
     def get(self, ref: str) -> str | None:
         """The id (hex) that a ref has here, by its full name."""
-        self._refresh()
-        if self._table is None and self._searches < _SEARCHES:
-            self._searches += 1
-            return _search(self._text, ref.encode("utf-8", "surrogateescape"))
-        return self._names().get(ref)
+        content = self._refreshed()
+        text = content.text
+        if content.table is None and content.searches < _SEARCHES:
+            content.searches += 1
+            return _search(text, ref.encode("utf-8", "surrogateescape"))
+        return content.names().get(ref)
 
     def all(self) -> Mapping[str, str]:
         """Full names and ids (hex) of all refs in the file."""
-        self._refresh()
-        return self._names()
+        return self._refreshed().names()
 
-    def _refresh(self) -> None:
-        stamp = self.stamp()
-        if stamp == self._read:
-            return
+    def _refreshed(self) -> _Content:
+        stamp, content = self.stamp(), self._content
+        if stamp == content.stamp:
+            return content
+        text = b""
         with disk_errors(f"read {self._path}"):
             try:
-                self._text = read_regular(self._path, os.O_NOFOLLOW)
+                text = read_regular(self._path, os.O_NOFOLLOW)
             except FileNotFoundError:
-                self._text, stamp = b"", _ABSENT
-        self._read, self._table, self._searches = stamp, None, 0
-
-    def _names(self) -> dict[str, str]:
-        table = self._table
-        if table is None:
-            found = _LINE.findall(self._text)
-            table = {name.decode("utf-8", "surrogateescape"): oid.decode() for oid, name in found}
-            self._table, self._text = table, b""
-        return table
+                stamp = _ABSENT
+        self._content = content = _Content(stamp, text)
+        return content
 
 
 def _search(text: bytes, name: bytes) -> str | None:

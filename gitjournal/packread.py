@@ -38,6 +38,8 @@ _LARGE_BASE = 4 * 1024 * 1024
 _MOST_LARGE = 4
 # The most that git makes (pack.depth is at most this).
 _MOST_DELTAS = 4095
+# The least that git takes.
+_LEAST_DELTA = 4
 # Type, size, base and, if it is short, the content of an entry.
 _HEAD = 128
 # A tree's delta as `pack` writes it copies the beginning of its base and inserts one id, or none.
@@ -50,6 +52,7 @@ _SHORT = 64
 _MOST_SCANNED = 512
 _FANOUT = 8
 _IDS = _FANOUT + 1024
+_SIGNATURES = (b"PACK\x00\x00\x00\x02", b"PACK\x00\x00\x00\x03")
 #: An object that claims to be larger is not read (a decompression bomb).
 MAX_OBJECT = MAX_FILE_BYTES
 # What a delta builds on, and a delta itself, may be larger than what is made: as much as the verifiers let git take.
@@ -76,6 +79,10 @@ class BadPack(Exception):
     """The pack or its index is not what the format says; `store` turns it into a VerificationError."""
 
 
+class BadIndex(BadPack):
+    """The index has the object at a place outside of itself: git stops at that, whatever other copies there are."""
+
+
 class TooLarge(BadPack):
     """The object says that it is larger than wanted, and was not read. A delta that is too large has no kind."""
 
@@ -88,17 +95,18 @@ class Pack:
     """One pack and its index, open for reading. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
-        """Open ``path`` (the ``.pack``). OSError when it is gone, BadPack when it is no version 2 pack."""
+        """Open ``path`` (the ``.pack``). OSError when it is gone, BadPack for one that git does not open either."""
         self.path = path
         self._file = os.fdopen(open_regular(path), "rb", buffering=0)
         self._fd = self._file.fileno()
         self.size = os.fstat(self._fd).st_size
-        with os.fdopen(open_regular(path.with_suffix(".idx")), "rb") as file:
+        with os.fdopen(open_regular(path.with_name(f"{path.name[:-5]}.idx")), "rb") as file:
             if os.fstat(file.fileno()).st_size < _IDS + 40:
                 raise BadPack(f"{path.name}: index is cut")
             self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._fanout = self._read_fanout()
         self.count = self._fanout[256]
+        self._check_ends()
         self._offsets = _IDS + 24 * self.count
         # By offset, the oldest goes first: windows, those that were read in once, and bases of deltas, whole.
         self._windows: dict[int, bytes] = {}
@@ -113,9 +121,19 @@ class Pack:
         if idx[:8] != b"\xfftOc\x00\x00\x00\x02":
             raise BadPack(f"{self.path.name}: index is not version 2")
         fanout = (0, *struct.unpack_from(">256I", idx, _FANOUT))
-        if len(idx) < _IDS + 28 * fanout[256] + 40 or any(a > b for a, b in pairwise(fanout)):
-            raise BadPack(f"{self.path.name}: index is cut or its fan-out falls")
+        count = fanout[256]
+        # At most all offsets but one are so large that they are in the last table.
+        beyond = len(idx) - (_IDS + 28 * count + 40)
+        if not 0 <= beyond <= 8 * max(0, count - 1) or any(a > b for a, b in pairwise(fanout)):
+            raise BadPack(f"{self.path.name}: index has a wrong size or its fan-out falls")
         return fanout
+
+    def _check_ends(self) -> None:
+        """BadPack unless the pack is of a version that git reads, and of this index by its count and its sum."""
+        head = os.pread(self._fd, HEADER_BYTES, 0) if self.size >= HEADER_BYTES + TRAILER_BYTES else b""
+        ours = head[:8] in _SIGNATURES and int.from_bytes(head[8:], "big") == self.count
+        if not ours or self.checksum() != self._idx[-40:-20]:
+            raise BadPack(f"{self.path.name}: not the pack of its index")
 
     def __del__(self) -> None:
         # Not there when the pack could not be opened.
@@ -156,7 +174,7 @@ class Pack:
         if offset & 0x80000000:
             at = self._offsets + 4 * self.count + 8 * (offset & 0x7FFFFFFF)
             if at + 8 > len(self._idx) - 40:
-                raise BadPack(f"{self.path.name}: index points outside itself")
+                raise BadIndex(f"{self.path.name}: index points outside itself")
             (offset,) = struct.unpack_from(">Q", self._idx, at)
         return offset
 
@@ -179,10 +197,8 @@ class Pack:
             yield piece
 
     def is_consistent(self) -> bool:
-        """Whether the index is undamaged, is this pack's, and names as many objects as the pack has."""
-        idx = self._idx
-        count = int.from_bytes(os.pread(self._fd, 4, 8), "big")
-        return count == self.count and idx[-40:-20] == self.checksum() and sha1(idx[:-20]).digest() == idx[-20:]
+        """Whether the index, which was this pack's when it was opened, is undamaged."""
+        return sha1(self._idx[:-20]).digest() == self._idx[-20:]
 
     def checksum(self) -> bytes:
         """The SHA-1 that the pack ends with."""
@@ -356,6 +372,8 @@ def _read_distance(window: bytes, at: int) -> tuple[int, int]:
 
 def apply_delta(base: bytes, delta: bytes, most: int = MAX_OBJECT, kind: bytes = b"") -> bytes:
     """Apply a git delta. BadPack when it does not fit its base or its own sizes, TooLarge when it makes too much."""
+    if len(delta) < _LEAST_DELTA:
+        raise BadPack("delta is too short")
     if len(delta) <= _MOST_PREFIX:
         begin, rest = delta, b""
         if delta.startswith(b"\x14", -_INSERTED_ID):
@@ -368,6 +386,8 @@ def apply_delta(base: bytes, delta: bytes, most: int = MAX_OBJECT, kind: bytes =
         target, at = _read_varint(delta, at)
         if source != len(base):
             raise BadPack("delta is for another base")
+        if not target:
+            raise BadPack("delta makes nothing")
         if target > most:
             raise TooLarge(kind, target)
         out = _run_delta(base, delta, at, target)
@@ -467,10 +487,19 @@ class Packs:
         """(kind, content) from whichever pack has the object; None when none has. Raises BadPack, TooLarge."""
         last = self._last
         offset = last.offset(oid) if last is not None else None
-        if last is not None and offset is not None:
-            return last.read_at(offset, most)
-        found = self._locate(oid)
-        return None if found is None else found[0].read_at(found[1], most)
+        found = self._locate(oid) if last is None or offset is None else (last, offset)
+        if found is None:
+            return None
+        try:
+            return found[0].read_at(found[1], most)
+        except (TooLarge, BadIndex):
+            raise
+        except BadPack:
+            # As git does: what cannot be unpacked here may be good in another pack.
+            for other in self._look.packs.values():
+                if other is not found[0] and (offset := other.offset(oid)) is not None:
+                    return other.read_at(offset, most)
+            raise
 
     def behind(self, oid: bytes, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes]]:
         """What lies behind an object in its pack, as far as it can be read: a guess at what is wanted next."""
@@ -514,7 +543,7 @@ class Packs:
     def _look_again(self) -> _Look:
         try:
             names = frozenset(name for name in os.listdir(self.folder) if name.endswith(".idx"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             names = frozenset()
         before = self._look
         if names == before.names:
@@ -523,7 +552,8 @@ class Packs:
         for name in names - packs.keys():
             # Deleted since the listing, or damaged: its objects are missing unless they are elsewhere too.
             with suppress(FileNotFoundError, NotRegular, BadPack):
-                packs[name] = Pack((self.folder / name).with_suffix(".pack"))
+                # Not `with_suffix`, for which the name ``.idx`` has none.
+                packs[name] = Pack(self.folder / f"{name[:-4]}.pack")
         self._last = None
         self._look = look = _Look(names, packs)
         return look

@@ -7,8 +7,10 @@ for parents or histories, so replace refs, grafts, shallow files and commit-grap
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +30,11 @@ from gitjournal.errors import (
     VerificationError,
     disk_errors,
 )
-from gitjournal.files import NotRegular, open_regular, read_regular
+from gitjournal.files import MAX_TEXT, NotRegular, open_regular, read_regular
 from gitjournal.loose import BadLoose
 from gitjournal.objects import EVENT_LIMIT, git_id
 from gitjournal.packedrefs import PackedRefs, Stamp
-from gitjournal.packread import MAX_OBJECT, BadPack, Packs, TooLarge
+from gitjournal.packread import MAX_OBJECT, BadIndex, BadPack, Packs, TooLarge
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
@@ -46,12 +48,16 @@ LIMITS = {
 }
 _MOST_RECENT = 256
 _LONGEST_PAUSE = 127
-_MIRRORED = re.compile(rb"^\s*fetch\s*=\s*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*\s*$", re.MULTILINE | re.IGNORECASE)
+_MIRRORED = re.compile(
+    rb"^[^\S\n]*fetch[^\S\n]*=[^\S\n]*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*[^\S\n]*$", re.MULTILINE | re.IGNORECASE
+)
 _WHERE_BRANCHES_ARE = ("refs/heads/", "refs/remotes/")
 _REMOTE_HEAD = re.compile(r"refs/remotes/[^/]+/HEAD")
 _BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/[^/]+)/")
 _COMMIT_ID = re.compile(rb"[0-9a-f]{40}")
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\n")
+# For a longer config the pattern takes 100 times its size.
+_MOST_PLAIN = 64 * 1024
 # A config of nothing but plain lines, as git and gj write it, none of which names an extension or another file.
 _PLAIN_CONFIG = re.compile(
     rb'(?:[ \t]*(?:\[(?!include|extensions)[a-z0-9.-]+(?: "[^"\\\n\x00]*")?\]'
@@ -169,13 +175,25 @@ class Store:
 
     def _raw(self, oid: bytes, most: int) -> tuple[bytes, bytes] | None:
         try:
-            return self._packs.read(oid, most) or self._elsewhere(oid, most)
+            return self._any_copy(oid, most)
         except TooLarge:
             raise
         except OSError as error:
             raise StorageError(f"object {oid.hex()} cannot be read: {error}") from None
         except (BadPack, BadLoose) as error:
             raise VerificationError("bad-object", f"object {oid.hex()}: {error}", oid=oid.hex()) from None
+
+    def _any_copy(self, oid: bytes, most: int) -> tuple[bytes, bytes] | None:
+        try:
+            return self._packs.read(oid, most) or self._elsewhere(oid, most)
+        except (TooLarge, BadIndex):
+            raise
+        except BadPack:
+            # As git does: what cannot be unpacked may be good elsewhere.
+            found = self._elsewhere(oid, most)
+            if found is None:
+                raise
+            return found
 
     def _elsewhere(self, oid: bytes, most: int) -> tuple[bytes, bytes] | None:
         """Among the loose objects, and in the repositories that this one borrows from."""
@@ -313,9 +331,9 @@ class Store:
 
     def _loose_names(self, session: str | None) -> Iterator[tuple[str, str]]:
         folder = self.path / self.prefix
-        for one in [session] if session else _names(folder):
+        for one in [session] if session else names(folder):
             # A link in the place of the folder is one ref that is no branch.
-            for branch in () if (folder / one).is_symlink() else _names(folder / one, files=True):
+            for branch in () if (folder / one).is_symlink() else names(folder / one, files=True):
                 # git refuses ref names that end so: they are lock files.
                 if not branch.endswith(".lock"):
                     yield one, branch
@@ -325,7 +343,7 @@ class Store:
         begin = "refs/remotes/"
         packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
         found: dict[str, bytes] = {}
-        for remote in sorted({*_names(self.path / begin), *(name.partition("/")[0] for name in packed)}):
+        for remote in sorted({*names(self.path / begin), *(name.partition("/")[0] for name in packed)}):
             ref = f"{begin}{remote}/{path}"
             # One that is garbage holds nothing.
             with suppress(BadRef):
@@ -340,7 +358,7 @@ class Store:
         """
         begin = "refs/remotes/"
         packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
-        remotes = sorted({*_names(self.path / begin), *(name.partition("/")[0] for name in packed)})
+        remotes = sorted({*names(self.path / begin), *(name.partition("/")[0] for name in packed)})
         prefixes = [refs.OWN_PREFIX, *(f"{begin}{remote}/" for remote in remotes)]
         there = [one for one in prefixes if one != self.prefix and not (self.path / one.rstrip("/")).is_symlink()]
         return [Store(self.path, prefix) for prefix in there]
@@ -391,7 +409,7 @@ class Store:
         except (pygit2.GitError, OSError) as error:
             raise StorageError(f"the refs of {self.path} cannot be packed: {error}") from None
         folder = self.path / self.prefix
-        for session in _names(folder):
+        for session in names(folder):
             # libgit2 leaves the folders; looking into each of them is what packing is to save.
             with suppress(OSError):
                 (folder / session).rmdir()
@@ -402,8 +420,8 @@ class Store:
         Looks at names alone, for it is asked whenever a session or branch begins, however many there are.
         """
         packed = (name.removeprefix(self.prefix) for name in self._packed.all() if name.startswith(self.prefix))
-        names = {*_names(self.path / self.prefix), *(name.partition("/")[0] for name in packed)}
-        return {name for name in names if name.lower() == session.lower()}
+        found = {*names(self.path / self.prefix), *(name.partition("/")[0] for name in packed)}
+        return {name for name in found if name.lower() == session.lower()}
 
     def cas_ref(self, ref: str, old: bytes | None, new: bytes | None) -> None:
         """Move ``ref`` from ``old`` (None: it must not exist) to ``new`` (None: delete), under git's lock of the ref.
@@ -481,13 +499,18 @@ def _read_small(path: str) -> bytes:
         os.close(fd)
 
 
-def _names(folder: Path, *, files: bool = False) -> list[str]:
-    """The names in a folder; with ``files`` without folders, which hold the refs of other work."""
+def names(folder: Path, *, files: bool = False) -> list[str]:
+    """The names in a folder, none where it is not there or goes away meanwhile. StorageError.
+
+    With ``files`` without folders: they hold the refs of other work.
+    """
     try:
         with os.scandir(folder) as found:
             return [entry.name for entry in found if not (files and entry.is_dir(follow_symlinks=False))]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise StorageError(f"cannot list {folder}: {error.strerror}") from None
 
 
 def _below(folder: Path) -> Iterator[str]:
@@ -510,6 +533,10 @@ def check_kind(path: Path) -> None:
         raise NotAJournal(f"{path} is not a git repository")
     if (path / "reftable").is_dir():
         raise NotAJournal(f"{path} keeps its refs in reftable; a journal needs files")
+    with suppress(OSError):
+        shallow = (path / "shallow").lstat()
+        if stat.S_ISREG(shallow.st_mode) and shallow.st_size > MAX_TEXT:
+            raise NotAJournal(f"{path / 'shallow'} is too large")
     objects, storage = _extensions(path / "config")
     hint = "Make the journal with `gj init`, or git with: git init --bare --object-format=sha1 --ref-format=files"
     if objects.lower() != "sha1":
@@ -520,9 +547,8 @@ def check_kind(path: Path) -> None:
 
 def _extensions(path: Path) -> tuple[str, str]:
     """What a config says of the format of objects and refs."""
-    with suppress(OSError):
-        if _PLAIN_CONFIG.fullmatch(read_regular(path)):
-            return "sha1", "files"
+    if _is_plain(path):
+        return "sha1", "files"
     import pygit2
 
     try:
@@ -531,6 +557,17 @@ def _extensions(path: Path) -> tuple[str, str]:
         return objects, _setting(config, "extensions.refstorage", "files")
     except (pygit2.GitError, OSError) as error:
         raise NotAJournal(f"{path} cannot be read: {error}") from None
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a config is one that need not be parsed. NotAJournal when it is so large that it must not be."""
+    try:
+        raw = read_regular(path)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise NotAJournal(f"{path} is too large for a config") from None
+        return False
+    return len(raw) <= _MOST_PLAIN and _PLAIN_CONFIG.fullmatch(raw) is not None
 
 
 def _setting(config: Any, name: str, default: str) -> str:

@@ -7,7 +7,6 @@ only a line without that space proves that all the lines before it were acknowle
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -124,14 +123,15 @@ def _sync_data(fd: int) -> None:
 
 def _made(path: Path) -> int:
     """A descriptor of the file at ``path``, made with its folder where need be. OSError."""
-    for _ in range(_TRIES):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    for last in reversed(range(_TRIES)):
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            # The writer of another branch has closed its tail and removed the folder just now.
-            continue
-    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+        except (FileNotFoundError, FileExistsError):
+            # The writer of another branch has closed its tail and removed the folder just now, or while mkdir looked.
+            if not last:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 class Tail:

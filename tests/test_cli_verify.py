@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,12 @@ def test_an_edited_export_and_one_without_a_side_file(gj: Gj, export: Path) -> N
     shutil.rmtree(f"{export}.files")
     export.write_bytes(b"".join(lines))
     assert codes(gj("verify", "--export", export, "--json", ok=False), "s.jsonl") == [("missing-object", 5)]
+
+
+def test_a_side_file_of_another_size_is_not_read(gj: Gj, export: Path) -> None:
+    # A sparse one: to read it would take an hour.
+    os.truncate(f"{export}.files/5.1", 1 << 40)
+    assert codes(gj("verify", "--export", export, "--json", ok=False), "s.jsonl") == [("bad-file", 5)]
 
 
 def test_pins_and_the_page_are_for_exports_too(gj: Gj, export: Path, tmp_path: Path) -> None:

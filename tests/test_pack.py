@@ -24,6 +24,7 @@ from support import (
     KIND_NAMES,
     PackObject,
     as_flushed,
+    as_loose,
     blob,
     chain,
     derive,
@@ -207,7 +208,7 @@ def test_offsets_of_two_gigabytes_and_more(tmp_path: Path) -> None:
     offsets = [12, 0x7FFFFFFF, 0x80000000, 0x80000001, 1 << 32, 1 << 40]
     entries = [(sha1(b"%d" % offset).digest(), 7, offset) for offset in offsets]
     path = tmp_path / "pack-x.pack"
-    path.touch()
+    path.write_bytes(struct.pack(">4sII", b"PACK", 2, len(entries)) + bytes(20))
     path.with_suffix(".idx").write_bytes(pack._index(sorted(entries), bytes(20)))
     one = Pack(path)
     assert sorted(map(tuple, one.entries())) == sorted(entries)
@@ -428,7 +429,7 @@ def test_every_changed_byte_of_a_pack_is_right_or_refused(bench: Bench) -> None:
         mask = (0x01, 0x40, 0xFF)[at % 3]
         spoiled = bench.pack[:at] + bytes([bench.pack[at] ^ mask]) + bench.pack[at + 1 :]
         seen |= set(bench.outcomes(spoiled, bench.idx))
-    assert seen == {"right", "bad-object"}
+    assert seen == {"right", "bad-object", "missing-object"}
 
 
 def test_every_changed_byte_of_an_index_is_right_or_refused(bench: Bench) -> None:
@@ -471,6 +472,73 @@ def test_an_index_with_an_offset_table_beyond_its_end_is_refused(bench: Bench) -
         assert set(
             bench.outcomes(bench.pack, bench.idx[:at] + struct.pack(">I", word) * count + bench.idx[at + 4 * count :])
         ) == {"bad-object"}
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 8])
+def test_an_index_with_more_large_offsets_than_a_pack_can_have_is_passed_over(bench: Bench, more: int) -> None:
+    body = bench.idx[:-40] + bytes(8 * (len(bench.objects) - 1) + more) + bench.idx[-40:-20]
+    found = bench.outcomes(bench.pack, body + sha1(body).digest())
+    assert set(found) == {"missing-object" if more > 0 else "right"}
+
+
+def by_git(repo: Path, one: PackObject) -> bytes:
+    """The content that git finds, empty when it finds none."""
+    return git("cat-file", KIND_NAMES[one.kind].decode(), one.oid.hex(), cwd=repo, check=False).stdout
+
+
+@pytest.mark.parametrize(
+    ("at", "new", "opens"),
+    [
+        (4, struct.pack(">I", 2), True), (4, struct.pack(">I", 3), True), (4, struct.pack(">I", 4), False),
+        (0, b"PICK", False), (8, struct.pack(">I", 1), False), (-20, bytes(20), False), (-1, b"", False),
+    ],
+)  # fmt: skip
+def test_a_pack_is_opened_when_git_opens_it(bench: Bench, at: int, new: bytes, opens: bool) -> None:
+    at %= len(bench.pack)
+    changed = bench.pack[:at] + new + (bench.pack[at + len(new) :] if new else b"")
+    (bench.repo / "objects/pack/pack-x.pack").write_bytes(changed)
+    (bench.repo / "objects/pack/pack-x.idx").write_bytes(bench.idx)
+    assert (by_git(bench.repo, bench.objects[0]) != b"") == opens
+    assert set(bench.outcomes(changed, bench.idx)) == {"right" if opens else "missing-object"}
+
+
+@pytest.mark.parametrize("where", ["loose", "in a pack", "nowhere"])
+def test_what_cannot_be_unpacked_is_taken_from_where_it_is_good(bench: Bench, where: str) -> None:
+    one = bench.objects[-1]
+    at = next(offset for oid, _, offset in Pack(bench.written).entries() if oid == one.oid)
+    spoiled = bench.pack[: at + 3] + bytes(4) + bench.pack[at + 7 : -20]
+    (bench.repo / "objects/pack/pack-x.pack").write_bytes(spoiled + bench.pack[-20:])
+    (bench.repo / "objects/pack/pack-x.idx").write_bytes(bench.idx)
+    assert refused(Store(bench.repo), one.oid)
+    if where == "loose":
+        # git would not write it: its index says that it is there.
+        path = bench.repo / "objects" / one.oid.hex()[:2] / one.oid.hex()[2:]
+        path.parent.mkdir()
+        path.write_bytes(zlib.compress(b"%s %d\x00%s" % (KIND_NAMES[one.kind], len(one.data), one.data)))
+    elif where == "in a pack":
+        write(bench.repo, [one])
+    good = one.data if where != "nowhere" else b""
+    assert by_git(bench.repo, one) == good
+    # Whichever pack is asked first.
+    for before in [one, *bench.objects]:
+        reader = Store(bench.repo)
+        reader.holds(before.oid, KIND_NAMES[before.kind], before.data)
+        assert reader.holds(one.oid, KIND_NAMES[one.kind], one.data) == bool(good)
+
+
+def test_something_else_where_the_folder_of_packs_should_be(repo: Path) -> None:
+    one = blob(b"text")
+    (repo / "objects" / "pack").rmdir()
+    os.mkfifo(repo / "objects" / "pack")
+    as_loose(repo, one)
+    assert Store(repo).read(one.oid, b"blob") == one.data
+
+
+def test_a_pack_without_a_name_is_one_as_for_git(bench: Bench) -> None:
+    (bench.repo / "objects/pack/.pack").write_bytes(bench.pack)
+    (bench.repo / "objects/pack/.idx").write_bytes(bench.idx)
+    for one in bench.objects:
+        assert by_git(bench.repo, one) == one.data == Store(bench.repo).read(one.oid, KIND_NAMES[one.kind])
 
 
 def test_garbage_where_packs_should_be_is_passed_over(bench: Bench) -> None:
@@ -590,6 +658,16 @@ def test_a_delta_that_does_not_fit_is_refused(tmp_path: Path, delta: bytes) -> N
         assert refused(*forged(tmp_path, [first, second]))
 
 
+@pytest.mark.parametrize("delta", [b"\x05\x00", b"\x05\x00\x00", b"\x85\x00\x80\x00", b"\x85\x80\x00\x80\x00"])
+def test_nothing_is_not_made_by_a_delta(tmp_path: Path, delta: bytes) -> None:
+    # git takes none of these, and git has to read what is called good here.
+    with pytest.raises(BadPack):
+        apply_delta(b"hello", delta)
+    first = head(BLOB, 5) + zlib.compress(b"hello")
+    second = head(OFS_DELTA, len(delta)) + _distance(len(first)) + zlib.compress(delta)
+    assert refused(*forged(tmp_path, [first, second]))
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "most", "code"),
     [(COMMIT, b"commit", 1 << 16, "bad-commit"), (TREE, b"tree", 1 << 24, "bad-tree")],
@@ -652,7 +730,7 @@ def test_a_commit_may_be_made_from_a_larger_one(tmp_path: Path) -> None:
 
 def test_a_delta_copies_and_inserts() -> None:
     assert apply_delta(b"hello", b"\x05\x08\x90\x05\x03abc") == b"helloabc"
-    assert apply_delta(b"hello", b"\x05\x03\x91\x02\x03") == b"llo" and apply_delta(b"hello", b"\x05\x00") == b""
+    assert apply_delta(b"hello", b"\x05\x03\x91\x02\x03") == b"llo"
     big = noise(1, 0x10000)
     assert apply_delta(big, varint(0x10000) + varint(0x10000) + b"\x80") == big
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import resource
 import stat
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from support import (
 )
 
 import gitjournal
-from gitjournal import loose
+from gitjournal import loose, packedrefs
 from gitjournal import store as storage
 from gitjournal.errors import BadRef, ConflictError, NotAJournal, RefLocked, StorageError, UsageError, VerificationError
 from gitjournal.journal import Journal
@@ -454,6 +455,59 @@ def test_alternates_of_nonsense_change_nothing(repo: Path, content: str) -> None
     assert code_of(Store(repo), one) == "right"
 
 
+def test_alternates_end_at_the_first_zero_byte_as_for_git(repo: Path, tmp_path: Path) -> None:
+    one, two = blob(b"a"), blob(b"b")
+    for name, each in (("one", one), ("two", two)):
+        storage.create(tmp_path / name)
+        as_loose(tmp_path / name, each)
+    (repo / "objects" / "info").mkdir(exist_ok=True)
+    named = f"{tmp_path}/one/objects\x00x\n{tmp_path}/two/objects\n"
+    (repo / "objects" / "info" / "alternates").write_text(named)
+    for each, there in ((one, True), (two, False)):
+        assert (git("cat-file", "-e", each.oid.hex(), cwd=repo, check=False).returncode == 0) == there
+        assert code_of(Store(repo), each) == ("right" if there else "missing-object")
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="only root may open it")
+def test_a_link_to_a_file_that_does_not_answer_is_no_object(repo: Path) -> None:
+    one = blob(b"hello")
+    loose_path(repo, one).symlink_to("/proc/kmsg")
+    assert code_of(Store(repo), one) == "bad-object"
+    (repo / "objects" / "info").mkdir(exist_ok=True)
+    (repo / "objects" / "info" / "alternates").symlink_to("/proc/kmsg")
+    assert code_of(Store(repo), blob(b"other")) == "missing-object"
+
+
+@pytest.mark.parametrize(
+    ("size", "code"), [((1 << 63), "bad-commit"), ((1 << 64) - 1, "bad-commit"), (1 << 64, "bad-object")]
+)
+def test_a_loose_header_may_say_what_git_can_count(repo: Path, size: int, code: str) -> None:
+    one = pack_order(derive(chain(1)))[0]
+    assert KIND_NAMES[one.kind] == b"commit"
+    loose_path(repo, one).write_bytes(zlib.compress(b"commit %d\x00%s" % (size, one.data)))
+    assert code_of(Store(repo), one) == code
+
+
+def test_a_repository_with_an_endless_list_of_cut_commits_is_refused(repo: Path) -> None:
+    (repo / "shallow").touch()
+    os.truncate(repo / "shallow", 256 << 20)
+    assert Store(repo).shallow_commits() == frozenset()
+    os.truncate(repo / "shallow", (256 << 20) + 1)
+    with pytest.raises(NotAJournal, match="too large"):
+        Store(repo)
+
+
+@pytest.mark.parametrize("name", ["pagemap", "environ"])
+def test_a_file_that_says_that_it_is_empty_is_not_read(repo: Path, name: str) -> None:
+    path = Path("/proc/self") / name
+    if not path.exists():
+        pytest.skip("this system has no such file")
+    one = blob(b"hello")
+    loose_path(repo, one).symlink_to(path)
+    with pytest.raises(VerificationError, match="its header is none"):
+        Store(repo).read(one.oid, b"blob")
+
+
 def loose_path(repo: Path, one: PackObject) -> Path:
     path = repo / "objects" / one.oid.hex()[:2] / one.oid.hex()[2:]
     path.parent.mkdir(exist_ok=True)
@@ -701,6 +755,21 @@ def test_packed_refs_have_for_one_name_what_they_have_for_all(store: Store, repo
     assert store.heads()["s/main2"] == ids[1] and store.read_ref(REF) == bytes.fromhex(ids[0])
 
 
+def test_no_packed_ref_is_gone_while_another_thread_makes_the_table(tmp_path: Path) -> None:
+    class Shared(packedrefs._Content):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "searches":
+                # The other thread, just before this one searches.
+                self.names()
+            return super().__getattribute__(name)
+
+    path = tmp_path / "packed-refs"
+    path.write_text(f"{7:040x} refs/heads/s/main\n")
+    refs = PackedRefs(str(tmp_path))
+    refs._content = Shared(refs.stamp(), path.read_bytes())
+    assert refs.get(REF) == refs.get(REF) == f"{7:040x}"
+
+
 def test_packing_the_refs_changes_none_and_leaves_no_folder(store: Store, repo: Path) -> None:
     one, two = commits(repo, 2)
     store.cas_ref(REF, None, one)
@@ -763,6 +832,24 @@ def test_a_config_that_is_not_parsed_names_no_extension(
         except pygit2.GitError:
             return
         assert "extensions.objectformat" not in config and "extensions.refstorage" not in config
+
+
+def test_a_large_config_takes_little_memory(repo: Path) -> None:
+    path = repo / "config"
+    path.write_bytes(path.read_bytes() + b"a=\n" * 2_500_000)
+
+    def work() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (900 << 20), used + (900 << 20)))
+        Store(repo)
+
+    assert forked(work) == 0
+
+
+def test_a_config_of_empty_lines_is_searched_once(repo: Path) -> None:
+    (repo / "config").write_bytes(b"\n" * 2_000_000 + b'[remote "o"]\n\tfetch = +refs/*:refs/*\n')
+    with pytest.raises(UsageError, match="only be read"):
+        Store(repo).check_writable()
 
 
 def test_reading_a_journal_loads_no_libgit2(journal: Journal) -> None:

@@ -619,6 +619,25 @@ def test_a_folder_that_another_writer_removes_meanwhile_is_made_again(
     one.close()
 
 
+def test_a_folder_that_goes_away_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tail" / "s" / "main.jsonl"
+    there = iter([True, True, False])
+    really = os.mkdir
+
+    def crossed(name: Any, *more: Any, **options: Any) -> None:
+        if Path(name) == path.parent and next(there, False):
+            # As it is for mkdir when another writer's folder is there, and gone when pathlib looks at it.
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        really(name, *more, **options)
+
+    monkeypatch.setattr(os, "mkdir", crossed)
+    one = Tail(path)
+    assert path.exists() and next(there, None) is None
+    one.close()
+
+
 def test_writers_of_many_branches_come_and_go_at_once(tmp_path: Path) -> None:
     def work(number: int) -> None:
         for _ in range(60):

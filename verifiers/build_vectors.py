@@ -17,6 +17,7 @@ from vectors.make import (
     cases_lines,
     cases_members,
     cases_objects,
+    cases_packs,
     cases_proofs,
     cases_refs,
     cases_seals,
@@ -32,6 +33,7 @@ CASES = (
     *(cases_canonical, cases_members, cases_lines),
     *(cases_git, cases_commits, cases_trees, cases_objects, cases_refs, cases_hostile),
     *(cases_seals, cases_signatures, cases_signers, cases_signed, cases_proofs, cases_fuzz),
+    cases_packs,
 )
 
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -148,6 +149,9 @@ func (g *git) receive(to io.Writer, kind string, id oid, most int64) (size int64
 	}
 	said, length, _ := bytes.Cut(bytes.TrimSuffix(rest, []byte("\n")), []byte(" "))
 	size, err = strconv.ParseInt(string(length), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // size is then the largest number
+	}
 	if err != nil || string(said) != kind {
 		return 0, "bad-object"
 	}

@@ -134,11 +134,11 @@ func verifyRepository(o *options) (text string, status int, err error) {
 	dir := o.path
 	if !isRepository(dir) {
 		dir = filepath.Join(dir, ".git")
-		if !isDir(dir) || !isRepository(dir) {
+		if !isRepository(dir) {
 			return "", 4, errors.New("no repository: " + o.path)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "reftable")); err == nil {
+	if found, err := os.Stat(filepath.Join(dir, "reftable")); err == nil && found.IsDir() {
 		return "", 4, errors.New("refs in the reftable format cannot be read")
 	}
 	refs, foreign, err := readRefs(dir)

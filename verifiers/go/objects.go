@@ -52,7 +52,7 @@ func openObjects(dir string) (*objects, error) {
 		folder, packs = os.DevNull, nil // git finds all
 	}
 	o.own = newUnpacker(folder, packs)
-	for range runtime.GOMAXPROCS(0) {
+	for range min(8, runtime.GOMAXPROCS(0)) {
 		go func(u *unpacker) {
 			for group := range o.work {
 				for i := range group.requests {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +16,11 @@ import (
 // not good, are looked for with git (section 4). So whatever is odd here is no fault, but "not found".
 
 const (
-	maxUnpacked = 64 << 10  // of an object, so that few bytes on the disk stand for no more than this
-	maxIndexes  = 512 << 20 // bytes of all indexes
-	maxDepth    = 64        // deltas upon each other
+	maxUnpacked   = 64 << 10  // of an object, so that few bytes on the disk stand for no more than this
+	maxIndexes    = 512 << 20 // bytes of all indexes
+	maxPacks      = 128       // all are held open, and each is compared with all others
+	maxAlternates = 64 << 10  // bytes of the file
+	maxDepth      = 64        // deltas upon each other
 )
 
 // pack is a pack with its index, which is kept in memory.
@@ -31,11 +34,52 @@ type pack struct {
 
 // openPacks gives the packs of a folder of objects and its alternates; nil if there is anything of which git may know more.
 func openPacks(objects string) []*pack {
+	packs := []*pack{}
+	folders, plain := withAlternates(objects)
+	left := int64(maxIndexes)
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(filepath.Join(folder, "pack"))
+		for _, entry := range entries {
+			stem, isIndex := strings.CutSuffix(filepath.Join(folder, "pack", entry.Name()), ".idx")
+			packed, err := os.Stat(stem + ".pack")
+			if !plain || !isIndex || err != nil || !packed.Mode().IsRegular() {
+				continue
+			}
+			var one *pack
+			index, err := os.Stat(stem + ".idx")
+			if err == nil && index.Mode().IsRegular() && index.Size() <= left && len(packs) < maxPacks {
+				left -= index.Size()
+				one = openPack(stem, packed.Size(), index.Size())
+			}
+			if plain = one != nil; plain {
+				for _, other := range packs {
+					one.strikeOut(other)
+				}
+				packs = append(packs, one)
+			}
+		}
+	}
+	if !plain {
+		for _, one := range packs {
+			one.file.Close()
+		}
+		return nil
+	}
+	return packs
+}
+
+// withAlternates gives the folder and its alternates; plain is false if git may know more of them.
+func withAlternates(objects string) (folders []string, plain bool) {
 	alternates := filepath.Join(objects, "info", "alternates")
 	info, err := os.Lstat(alternates)
-	packs, folders, plain := []*pack{}, []string{objects}, err != nil || info.Mode().IsRegular()
+	folders, plain = []string{objects}, err != nil || info.Mode().IsRegular() && info.Size() <= maxAlternates
+	if !plain {
+		return nil, false
+	}
 	eachLine(alternates, func(line string) {
-		if line == "" || line[0] == '#' || line[0] == '"' || len(folders) > 8 {
+		// What a NUL or ".." stands for is not the same for the system, for git, and for all versions of it.
+		if line == "" || line[0] == '#' || line[0] == '"' || strings.Contains(line, "\x00") || strings.Contains(line, "..") ||
+			len(folders) > 8 {
 			plain = false
 			return
 		}
@@ -46,35 +90,7 @@ func openPacks(objects string) []*pack {
 		plain = plain && err != nil
 		folders = append(folders, line)
 	})
-	left := int64(maxIndexes)
-	for _, folder := range folders {
-		entries, _ := os.ReadDir(filepath.Join(folder, "pack"))
-		for _, entry := range entries {
-			name := filepath.Join(folder, "pack", entry.Name())
-			stem, isIndex := strings.CutSuffix(name, ".idx")
-			packed, err := os.Stat(stem + ".pack")
-			if !isIndex || err != nil || !packed.Mode().IsRegular() {
-				continue
-			}
-			index, err := os.Stat(name)
-			if err != nil || !index.Mode().IsRegular() || index.Size() > left {
-				return nil
-			}
-			left -= index.Size()
-			one := openPack(name, packed.Size())
-			if one == nil {
-				return nil
-			}
-			for _, other := range packs {
-				one.strikeOut(other)
-			}
-			packs = append(packs, one)
-		}
-	}
-	if !plain {
-		return nil
-	}
-	return packs
+	return folders, plain
 }
 
 // strikeOut takes from two packs what both have, as git decides which of them it reads.
@@ -93,13 +109,18 @@ func (p *pack) strikeOut(other *pack) {
 	}
 }
 
-// openPack gives nil for what git would not take for a pack and its index (version 2).
-func openPack(name string, size int64) *pack {
-	index, err := os.ReadFile(name)
-	if err != nil || len(index) < 1072 || string(index[:8]) != "\xfftOc\x00\x00\x00\x02" {
+// openPack gives nil for what git would not take for a pack and its index (version 2). The sizes are those of the files:
+// no more is read, as there are files that have none and never end.
+func openPack(stem string, size, indexSize int64) *pack {
+	if size < 32 || indexSize < 1072 {
 		return nil
 	}
-	p := &pack{size: size}
+	index := make([]byte, indexSize)
+	if !readAll(stem+".idx", index) || string(index[:8]) != "\xfftOc\x00\x00\x00\x02" {
+		return nil
+	}
+	// Git begins to read nothing in the sum at the end.
+	p := &pack{size: size - 20}
 	for i := range 256 {
 		p.fanout[i+1] = binary.BigEndian.Uint32(index[8+4*i:])
 		if p.fanout[i+1] < p.fanout[i] {
@@ -107,7 +128,7 @@ func openPack(name string, size int64) *pack {
 		}
 	}
 	n, tables := int(p.fanout[256]), index[1032:len(index)-40]
-	if len(tables) < 28*n || (len(tables)-28*n)%8 != 0 {
+	if large := len(tables) - 28*n; large < 0 || large > 8*max(0, n-1) || large%8 != 0 {
 		return nil
 	}
 	p.ids, p.offsets = tables[:20*n], tables[24*n:28*n]
@@ -116,19 +137,31 @@ func openPack(name string, size int64) *pack {
 			return nil
 		}
 	}
-	if p.file, err = os.Open(name[:len(name)-len("idx")] + "pack"); err != nil {
+	var err error
+	if p.file, err = os.Open(stem + ".pack"); err != nil {
 		return nil
 	}
 	var header [12]byte
 	var sum [20]byte
 	p.file.ReadAt(header[:], 0)
-	p.file.ReadAt(sum[:], size-20)
+	p.file.ReadAt(sum[:], p.size)
 	if string(header[:8]) != "PACK\x00\x00\x00\x02" || binary.BigEndian.Uint32(header[8:]) != p.fanout[256] ||
 		!bytes.Equal(sum[:], index[len(index)-40:len(index)-20]) {
 		p.file.Close()
 		return nil
 	}
 	return p
+}
+
+// readAll fills the buffer from the beginning of a file, and tells whether it could.
+func readAll(path string, into []byte) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	_, err = io.ReadFull(file, into)
+	return err == nil
 }
 
 // find gives the offset of an object; 0 if it is not there, -1 if only git can tell where (beyond 2 GiB, or in two packs).
@@ -240,14 +273,20 @@ func (u *unpacker) at(p *pack, offset int64, out []byte, depth int) (kind string
 	for ; head[used-1] >= 0x80 && used < 6; used++ {
 		size |= int(head[used]&0x7F) << (7*used - 3)
 	}
+	if head[used-1] >= 0x80 {
+		return "", nil
+	}
 	var from int64
 	switch form {
 	case 1, 2, 3:
 		return [...]string{"commit", "tree", "blob"}[form-1], u.unzip(p, offset+int64(used), out, size)
 	case 6: // a delta of what stands so far before it
 		from = int64(head[used] & 0x7F)
-		for used++; head[used-1] >= 0x80 && used < 12; used++ {
+		for used++; head[used-1] >= 0x80 && from < offset; used++ {
 			from = (from+1)<<7 | int64(head[used]&0x7F)
+		}
+		if from == 0 || head[used-1] >= 0x80 {
+			return "", nil
 		}
 		from = offset - from
 	case 7: // a delta of the object with an id
@@ -283,7 +322,7 @@ func (u *unpacker) unzip(p *pack, offset int64, out []byte, size int) []byte {
 func apply(out, base, delta []byte) []byte {
 	from, n1 := binary.Uvarint(delta)
 	size, n2 := binary.Uvarint(delta[max(n1, 0):])
-	if base == nil || n1 <= 0 || n2 <= 0 || from != uint64(len(base)) || size > maxUnpacked {
+	if base == nil || n1 <= 0 || n2 <= 0 || from != uint64(len(base)) || size == 0 || size > maxUnpacked {
 		return nil
 	}
 	for delta = delta[n1+n2:]; len(delta) > 0; {
@@ -331,10 +370,14 @@ func apply(out, base, delta []byte) []byte {
 func (u *unpacker) loose(kind string, id oid) []byte {
 	name := id.String()
 	path := filepath.Join(u.objects, name[:2], name[2:])
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxUnpacked {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxUnpacked {
 		return nil
 	}
-	text, _ := os.ReadFile(path)
+	text := make([]byte, info.Size())
+	if !readAll(path, text) {
+		return nil
+	}
 	all, used, good := u.inflate(u.room[:0], text, cap(u.room))
 	header, data, _ := bytes.Cut(all, []byte{0})
 	if !good || used != len(text) || string(header) != fmt.Sprintf("%s %d", kind, len(data)) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,8 +29,17 @@ type ref struct {
 	holds                 bool
 }
 
+// maxGitFile is the largest packed-refs and shallow (section 5).
+const maxGitFile = 256 << 20
+
 // readRefs reads the refs of a repository from its files (section 5), sorted by name, and counts the foreign ones.
 func readRefs(dir string) (lines []ref, foreign int, err error) {
+	for _, name := range []string{"packed-refs", "shallow"} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err == nil && info.Mode().IsRegular() && info.Size() > maxGitFile {
+			return nil, 0, errors.New(name + " is too large")
+		}
+	}
 	held := map[string]string{} // by ref, what it holds
 	eachLine(filepath.Join(dir, "packed-refs"), func(line string) {
 		id, name, _ := strings.Cut(line, " ")

@@ -1706,8 +1706,15 @@ public final class VerifyChain {
         private static final Pattern PACKED = Pattern.compile("(?s)([0-9a-f]{40}) (refs/(?:heads|remotes)/.*)");
         private static final Pattern LOOSE = Pattern.compile("([0-9a-f]{40})\n");
 
+        /** The largest packed-refs and shallow. */
+        private static final long MAX_GIT_FILE = 256L << 20;
+
         /** The refs of a repository that are lines, by the bytes of their names; foreign ones are counted. */
         static List<Ref> read(Path folder, int[] foreign) throws IOException {
+            for (String name : List.of("packed-refs", "shallow")) {
+                Path file = folder.resolve(name);
+                if (isFile(file) && Files.size(file) > MAX_GIT_FILE) throw new IOException(name + " is too large");
+            }
             SortedMap<String, byte[]> ids = new TreeMap<>(); // names have one char for each byte here
             Path packed = folder.resolve("packed-refs");
             if (isFile(packed)) {

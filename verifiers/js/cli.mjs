@@ -230,12 +230,19 @@ class Git {
 
 // --- Refs, section 5 ----------------------------------------------------------------------------------------------------------
 
+/** The largest packed-refs and shallow. */
+const MAX_GIT_FILE = 256 * 2 ** 20;
+
 /** The repository at `path`: refs, shallow commits, objects. */
 function openRepository(path) {
   const isRepository = (dir) => isKind(`${dir}/HEAD`, "isFile") && isKind(`${dir}/objects`, "isDirectory");
   const dir = [path, `${path}/.git`].find(isRepository);
   if (dir === undefined) throw new Stop(4, "no repository");
   if (isKind(`${dir}/reftable`, "isDirectory")) throw new Stop(4, "a repository with a reftable cannot be read");
+  for (const name of ["packed-refs", "shallow"]) {
+    const stat = fs.lstatSync(`${dir}/${name}`, { throwIfNoEntry: false });
+    if (stat?.isFile() && stat.size > MAX_GIT_FILE) throw new Stop(4, `${name} is too large`);
+  }
   const version = /(\d+)\.(\d+)/.exec(spawnSync("git", ["--version"], { env: gitEnvironment(), encoding: "latin1" }).stdout ?? "");
   if (version === null || version[1] * 1000 + Number(version[2]) < 2036) throw new Stop(4, "git 2.36 or newer is needed");
   return { refs: () => readRefs(dir), shallow: () => new Set(idLines(dir, "shallow", /^([0-9a-f]{40})$/).map(([, id]) => id)), git: new Git(dir) };
@@ -310,8 +317,11 @@ function utf8(name) {
 
 function* piecesOf(file) {
   const buffer = Buffer.alloc(1 << 18);
-  for (let count; (count = fs.readSync(file, buffer, 0, buffer.length, null)) > 0; ) yield buffer.subarray(0, count);
-  fs.closeSync(file);
+  try {
+    for (let count; (count = fs.readSync(file, buffer, 0, buffer.length, null)) > 0; ) yield buffer.subarray(0, count);
+  } finally {
+    fs.closeSync(file);
+  }
 }
 
 /** An export: side files are beside it, in a folder of its name. */

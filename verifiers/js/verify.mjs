@@ -70,6 +70,7 @@ async function sideFile(input, host, report, e, name, seq, expected) {
   for await (const piece of pieces) {
     sha256.update(piece);
     size += piece.length;
+    if (size > expected.size) break;
   }
   if (size !== expected.size || sha256.hex() !== expected.sha256) report.add("bad-file", seq, e.hash);
   else report.sideFiles++;

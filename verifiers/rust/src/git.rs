@@ -31,8 +31,8 @@ pub const SIDE_FILE: Kind = Kind { name: "blob", limit: u64::MAX, too_large: "" 
 
 const NO_FAULT: Code = "";
 
-/// A larger file of refs is not read: it would not fit into memory.
-const MAX_REFS: u64 = 1 << 30;
+/// The largest packed-refs and shallow (section 5).
+const MAX_GIT_FILE: u64 = 256 << 20;
 
 /// Objects that are looked for together.
 const CHUNK: usize = 32;
@@ -414,7 +414,7 @@ fn read_ref(path: &Path) -> io::Result<Option<Id>> {
 /// The bytes of a regular file; nothing for anything else, such as a pipe that would never end.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_file() && found.len() > MAX_REFS => Err(io::ErrorKind::FileTooLarge.into()),
+        Ok(found) if found.is_file() && found.len() > MAX_GIT_FILE => Err(io::ErrorKind::FileTooLarge.into()),
         Ok(found) if found.is_file() => fs::read(path),
         _ => Ok(Vec::new()),
     }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 const MAX_UNPACKED: usize = 64 << 10;
 /// Bytes of all indexes: they are kept in memory.
 const MAX_INDEXES: u64 = 512 << 20;
+/// All are held open, and each is compared with all others.
+const MAX_PACKS: usize = 128;
 /// Deltas upon each other.
 const MAX_DEPTH: usize = 64;
 /// A pack is read in blocks, each with the beginning of the next one.
@@ -43,14 +45,17 @@ impl Pack {
         let (ids, tables) = tables.split_at_checked(20 * count)?;
         let (offsets, large) = tables.split_at_checked(8 * count)?;
         let file = File::open(path).ok()?;
-        let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        // Git begins to read nothing in the sum at the end.
+        let size =
+            file.metadata().ok().filter(fs::Metadata::is_file)?.len().checked_sub(20).filter(|size| *size >= 12)?;
         let (mut header, mut sum) = ([0; 12], [0; 20]);
         file.read_exact_at(&mut header, 0).ok()?;
-        file.read_exact_at(&mut sum, size.checked_sub(20)?).ok()?;
+        file.read_exact_at(&mut sum, size).ok()?;
         let ids = ids.as_chunks().0.to_vec();
         let good = fanout.is_sorted()
             && ids.is_sorted_by(|one: &Id, next| one < next)
             && large.len().is_multiple_of(8)
+            && large.len() <= 8 * count.saturating_sub(1)
             && header[..8] == *b"PACK\0\0\0\x02"
             && header[8..] == (count as u32).to_be_bytes()
             && sum == sums[..20];
@@ -97,23 +102,38 @@ fn open_packs(objects: &Path) -> Option<Vec<Pack>> {
         // What is an absolute path stands for itself.
         let folder = objects.join(OsStr::from_bytes(line));
         let nested = fs::symlink_metadata(folder.join("info/alternates")).is_ok();
-        if matches!(line, [] | [b'#' | b'"', ..]) || nested || folders.len() > 8 {
+        // What a NUL or ".." stands for is not the same for the system, for git, and for all versions of it.
+        let is_odd =
+            matches!(line, [] | [b'#' | b'"', ..]) || line.contains(&0) || line.windows(2).any(|two| two == b"..");
+        if is_odd || nested || folders.len() > 8 {
             return None;
         }
         folders.push(folder);
     }
     for entry in folders.into_iter().flat_map(|folder| fs::read_dir(folder.join("pack"))).flatten().flatten() {
-        let (index, pack) = (entry.path(), entry.path().with_extension("pack"));
-        if index.extension().is_none_or(|extension| extension != "idx") || !pack.is_file() {
+        let index = entry.path();
+        let Some(stem) = index.as_os_str().as_bytes().strip_suffix(b".idx") else { continue };
+        let pack = PathBuf::from(OsStr::from_bytes(&[stem, b".pack"].concat()));
+        if !pack.is_file() {
             continue;
         }
-        let size = fs::metadata(&index).ok().filter(|found| found.is_file() && found.len() <= left)?.len();
+        let size = fs::metadata(&index).ok().filter(fs::Metadata::is_file)?.len();
+        if size == 0 || size > left || packs.len() == MAX_PACKS {
+            return None;
+        }
         left -= size;
-        let mut pack = Pack::open(&pack, &fs::read(&index).ok()?)?;
+        let mut pack = Pack::open(&pack, &read_size(&index, size)?)?;
         packs.iter_mut().for_each(|other| pack.strike_out(other));
         packs.push(pack);
     }
     Some(packs)
+}
+
+/// So many bytes of a file and no more, as there are files whose size is 0 and that never end.
+fn read_size(path: &Path, size: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(size).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Where something stands: number of the pack, and offset.
@@ -218,9 +238,9 @@ impl Unpacker {
             6 => {
                 let mut back = u64::from(head[used] & 0x7F);
                 while head[used] >= 0x80 {
+                    (back < offset).then_some(())?; // so it cannot overflow
                     used += 1;
                     back = (back + 1) << 7 | u64::from(head[used] & 0x7F);
-                    (used < 12).then_some(())?;
                 }
                 used += 1;
                 offset.checked_sub(back)?
@@ -259,9 +279,10 @@ impl Unpacker {
     fn loose(&mut self, id: &Id, out: &mut Vec<u8>) -> Option<&'static str> {
         let name = hex(id);
         let path = self.objects.join(&name[..2]).join(&name[2..]);
-        let found = fs::metadata(&path).ok().filter(|found| found.is_file() && found.len() <= MAX_UNPACKED as u64)?;
-        let mut bytes = Vec::new();
-        File::open(path).ok()?.take(found.len()).read_to_end(&mut bytes).ok()?;
+        let found = fs::metadata(&path)
+            .ok()
+            .filter(|found| found.is_file() && (1..=MAX_UNPACKED as u64).contains(&found.len()))?;
+        let bytes = read_size(&path, found.len())?;
         let begin = out.len();
         let (used, _) = inflate(&mut self.inflate, &bytes, MAX_UNPACKED, out)?;
         let zero = out[begin..].iter().position(|byte| *byte == 0)?;
@@ -304,7 +325,7 @@ fn apply(base: &[u8], mut delta: &[u8], out: &mut Vec<u8>) -> Option<()> {
         }
     };
     let (from, size) = (number()?, number()?);
-    if from != base.len() || size > MAX_UNPACKED {
+    if from != base.len() || size == 0 || size > MAX_UNPACKED {
         return None;
     }
     let end = out.len() + size;

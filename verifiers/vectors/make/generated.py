@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from hashlib import sha1
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from . import disk
 from .cases_lines import edited
-from .gitkit import Lies, Repo, entry, oid, pack
+from .gitkit import Lies, Repo, entry, oid, pack, pack_index
 from .kit import Event, Line, Raw, export, first, side_file, talk
 
 MAIN = "refs/heads/s/main"
@@ -68,6 +69,13 @@ def big_side_file(folder: Path, size: int) -> Path:
     beside = folder / "x.jsonl.files"
     beside.mkdir()
     (beside / "2.1").write_bytes(bytes(size))
+    return path
+
+
+def sparse_side_file(folder: Path, size: int) -> Path:
+    """An export whose side file has so many bytes, which take no room, in place of 4."""
+    path = big_side_file(folder, 4)
+    os.truncate(folder / "x.jsonl.files" / "2.1", size)
     return path
 
 
@@ -199,6 +207,28 @@ def big_blob_side_file(folder: Path, size: int) -> Path:
     line = Line()
     line.add("message", {"n": 2}, files=[bytes(size)])
     return _loose(_base(events=line.events), folder)
+
+
+def large_file(folder: Path, name: str) -> Path:
+    """A repository with a file of 256 MiB and a byte, which take no room."""
+    path = _loose(_base(), folder)
+    (path / name).touch()
+    os.truncate(path / name, (256 << 20) + 1)
+    return path
+
+
+def many_packs(folder: Path, count: int) -> Path:
+    """Good events, and so many packs of something else."""
+    path = _loose(_base(), folder)
+    (path / "objects" / "pack").mkdir()
+    for number in range(count):
+        repo = Repo()
+        name = repo.put("blob", b"%d" % number)
+        text = pack(repo)
+        stem = path / "objects" / "pack" / f"pack-{number:040x}"
+        stem.with_suffix(".pack").write_bytes(text)
+        stem.with_suffix(".idx").write_bytes(pack_index({name: 12}, text[-20:]))
+    return path
 
 
 def border(folder: Path, what: str) -> Path:

@@ -185,7 +185,7 @@ def _content(data: bytes) -> dict[str, str]:
 
 # --- packs and bundles ---------------------------------------------------------------------------
 
-_TYPES = {"commit": 1, "tree": 2, "blob": 3}
+TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
 def stored(data: bytes) -> bytes:
@@ -197,7 +197,8 @@ def stored(data: bytes) -> bytes:
     return b"\x78\x01" + b"".join(blocks) + struct.pack(">I", zlib.adler32(data))
 
 
-def _header(kind: int, size: int) -> bytes:
+def header(kind: int, size: int) -> bytes:
+    """What an entry of a pack begins with: its kind and the size of what is deflated."""
     out, size, low = bytearray(), size >> 4, size & 15
     first = kind << 4 | low
     while size:
@@ -207,7 +208,8 @@ def _header(kind: int, size: int) -> bytes:
     return bytes(out)
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number in a delta."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -222,7 +224,7 @@ def _grown(old: bytes, new: bytes) -> bytes | None:
     rest = new[same:]
     if not same or len(rest) > 127 or same > 0xFFFF:
         return None
-    return _varint(len(old)) + _varint(len(new)) + b"\xb0" + struct.pack("<H", same) + bytes([len(rest)]) + rest
+    return varint(len(old)) + varint(len(new)) + b"\xb0" + struct.pack("<H", same) + bytes([len(rest)]) + rest
 
 
 #: So many deltas upon each other, and no more, git makes (pack.depth).
@@ -243,10 +245,20 @@ def pack(repo: Repo) -> bytes:
             before.append((name, data))
             depth[name] = depth[base] + 1 if delta else 0
         if delta:
-            out += _header(7, len(delta)) + bytes.fromhex(base) + stored(delta)
+            out += header(7, len(delta)) + bytes.fromhex(base) + stored(delta)
         else:
-            out += _header(_TYPES[kind], len(data)) + stored(data)
+            out += header(TYPES[kind], len(data)) + stored(data)
     return bytes(out) + sha1(out).digest()
+
+
+def pack_index(places: Mapping[str, int], ending: bytes, large: int = 0) -> bytes:
+    """An index of version 2 with ids and where they are, the sum of their pack, and so many places of 64 bits."""
+    ids = sorted(places)
+    text = b"\xfftOc" + struct.pack(">I", 2)
+    text += b"".join(struct.pack(">I", sum(int(name[:2], 16) <= n for name in ids)) for n in range(256))
+    text += b"".join(map(bytes.fromhex, ids)) + bytes(4 * len(ids))
+    text += b"".join(struct.pack(">I", places[name]) for name in ids) + bytes(8 * large) + ending
+    return text + sha1(text).digest()
 
 
 def bundle(repo: Repo) -> bytes:

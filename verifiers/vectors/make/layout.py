@@ -49,6 +49,10 @@ def _repository(source: Path, vectors: Path, folder: Path, setup: Mapping[str, A
         shutil.rmtree(path / name) if (path / name).is_dir() else (path / name).unlink()
     if how == "dot-git":
         return path.parent
+    if how == "dot-git-link":
+        (folder / "work").mkdir()
+        (folder / "work" / ".git").symlink_to(f"../{inner}")
+        return folder / "work"
     if how == "worktree":
         (folder / "work").mkdir()
         (folder / "work" / ".git").write_text("gitdir: ../real\n")
