@@ -83,7 +83,8 @@ def cost(
     NAME is a session with all its branches and the sessions below it, or one branch. Each event counts once, whatever
     branches go on from it, and each response of a provider once, even if several sessions repeat it.
 
-    Money comes from the table of --prices (docs/prices.md) and nowhere else; models without a price are listed.
+    Money comes from the table of --prices (docs/prices.md) and nowhere else; models without a price are listed. On a
+    narrow terminal --by has shorter numbers and fewer columns; --json has all.
     """
     if name and everything:
         raise UsageError("give a name or --all, not both")
@@ -94,7 +95,7 @@ def cost(
     from gitjournal.cost import grouped, tally, total
     from gitjournal.ledger import Scope
 
-    what = _scope(journal, name) if name else Scope()
+    what = _scope(app, journal, name) if name else Scope()
     ledger = tally(journal, what, first)
     groups = grouped(ledger, by or "session", prices)
     whole = total(groups)
@@ -121,7 +122,7 @@ def read_prices(path: str) -> Prices:
     return load(read_file(path, 64 * 1024 * 1024), Path(path).name)
 
 
-def _scope(journal: Journal, text: str) -> Scope:
+def _scope(app: App, journal: Journal, text: str) -> Scope:
     """A session by its name alone, a branch where one was named: ``s`` is all of session s, ``s/main`` its trunk."""
     from gitjournal.cost import scope
 
@@ -130,7 +131,7 @@ def _scope(journal: Journal, text: str) -> Scope:
         raise UsageError(f"{text!r} is an event; the cost is that of a session or branch")
     name = target.name
     named = text != name.session and text.endswith(f"/{name.branch}")
-    return scope(journal, name.session, name.branch if named else None)
+    return scope(journal, name.session, name.branch if named else None, say=app.note)
 
 
 # --- for programs --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gitjournal.cli_base import FAILED, App, journal_option, json_option, name_argument, pass_app
+from gitjournal.cli_find import forgotten
 from gitjournal.cli_names import find, parse_seqs
 from gitjournal.cli_progress import shown
 from gitjournal.cli_proof import own_signer
@@ -47,6 +48,7 @@ def erase(
         app.note("finished an erasure that was cut" if cut else "no erasure was cut")
         if cut:
             _say(app, cut.plan, cut, as_json)
+            forgotten(app, journal)
     if finish:
         if name or seqs or dry_run:
             raise UsageError("--finish goes without NAME, SEQS and --dry-run")
@@ -63,7 +65,7 @@ def erase(
     with shown() as progress:
         done = room.erase(journal, target.name, wanted, reason, own_signer(journal.store), say=progress)
     _say(app, done.plan, done, as_json)
-    if done.left:
+    if not forgotten(app, journal) or done.left:
         click.get_current_context().exit(FAILED)
 
 

@@ -39,7 +39,7 @@ _COLUMNS = (
     Column("TOKENS", right=True, leave=4),
     Column("EVENTS", right=True, leave=2),
     Column("BRANCHES", right=True, leave=1),
-    Column("LAST ACTIVITY"),
+    Column("LAST ACTIVITY", leave=5),
     Column("TITLE", least=20),
 )
 #: Columns for a title where there is no terminal, and at the least.
@@ -87,6 +87,15 @@ def _ask(app: App, journal: Journal, question: Callable[[sqlite3.Connection], T]
         return ask(journal, question, say=say, progress=progress)
     finally:
         progress.done()
+
+
+def forgotten(app: App, journal: Journal) -> bool:
+    """Let the index forget what was erased or deleted; say so when it cannot now."""
+    from gitjournal.index import forget
+
+    if why := forget(journal):
+        app.note(f"the index may hold what was said until gj sessions or gj search is run again: {why}")
+    return not why
 
 
 @click.command(short_help="Make the index of sessions and words anew.")
@@ -144,7 +153,7 @@ def sessions(
     branches, last activity, and its title or how it began.
 
     At most 50, unless -n says otherwise; with --json all. An event that several branches share counts once. A session
-    that cannot be read is listed with the reason, and the exit status is 1.
+    that cannot be read is listed with the reason, and the exit status is 1. A narrow terminal has fewer columns.
     """
     from gitjournal import index_query
 
@@ -229,7 +238,8 @@ def _columns(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.command(short_help="Find words in all sessions, the best hits first.")
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option("--in", "columns", metavar="COLUMNS", callback=_columns, help="Only in these: title,summary,text,tools.")
-@click.option("--session", metavar="NAME", help="Only in this session.")
+@click.option("--session", metavar="NAME", help="Only in this session, also if it is archived.")
+@click.option("--archived", is_flag=True, help="In archived sessions as well.")
 @click.option("--since", "after", metavar="TIME", help="Only events since then: 7d, 12h, 2026-11-03.")
 @click.option("-n", "--max-count", "most", type=click.IntRange(1, 1000), default=_HITS, help="At most N hits (20).")
 @json_option
@@ -241,6 +251,7 @@ def search(
     words: tuple[str, ...],
     columns: tuple[str, ...],
     session: str | None,
+    archived: bool,
     after: str | None,
     most: int,
     as_json: bool,
@@ -264,7 +275,9 @@ def search(
     hits = _ask(
         app,
         journal,
-        lambda db: index_query.search(db, text, columns=columns, session=only, since=cutoff, limit=most),
+        lambda db: index_query.search(
+            db, text, columns=columns, session=only, since=cutoff, archived=archived, limit=most
+        ),
     )
     for hit in hits:
         if as_json:

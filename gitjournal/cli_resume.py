@@ -30,6 +30,7 @@ from gitjournal.cli_table import Column, table
 from gitjournal.errors import UsageError
 
 if TYPE_CHECKING:
+    from gitjournal.errors import JournalError
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
     from gitjournal.resume import Resumed
@@ -194,7 +195,7 @@ def wakes(app: App, name: str | None, due: bool, as_json: bool) -> None:
     from gitjournal.wakes import in_order
 
     faults: list[str] = []
-    found = _wakes(app.journal(), name, faults)
+    found = _wakes(app, name, faults)
     listed = in_order(found, _now() if due else None)
     if as_json:
         for wake in listed:
@@ -209,14 +210,25 @@ def wakes(app: App, name: str | None, due: bool, as_json: bool) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _wakes(journal: Journal, name: str | None, faults: list[str]) -> list[Wake]:
+def _wakes(app: App, name: str | None, faults: list[str]) -> list[Wake]:
+    from gitjournal.index import ask
+    from gitjournal.index_query import without_wakes
     from gitjournal.state import fold
     from gitjournal.wakes import of_journal, of_state
 
+    journal = app.journal()
     if name is None:
-        return list(of_journal(journal, lambda branch, error: faults.append(f"{branch}: [{error.code}] {error}")))
+        # The index knows where none waits: only the other sessions are read.
+        none = ask(journal, without_wakes, say=app.note, whole=True)
+        some = (one for one in journal.sessions() if one.session not in none)
+        told = partial(_fault, faults)
+        return list(of_journal(journal, told, some))
     target = find(journal, name)
     return of_state(target.name, fold(journal.events(target.name, to=target.seq), history=False))
+
+
+def _fault(faults: list[str], branch: Name, error: JournalError) -> None:
+    faults.append(f"{branch}: [{error.code}] {error}")
 
 
 def _row(wake: Wake) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitjournal import lineage
 from gitjournal.errors import JournalError
-from gitjournal.index import children
+from gitjournal.index import below
 from gitjournal.ledger import Ledger, Open, Place, Response, Scope, Used
 from gitjournal.prices import KINDS, Asked, Prices, split
 from gitjournal.refs import TRUNK, Name
@@ -27,13 +27,19 @@ GROUPINGS = ("day", "model", "tool", "session", "branch")
 # --- which events --------------------------------------------------------------------------------
 
 
-def scope(journal: Journal, session: str, branch: str | None = None) -> Scope:
-    """A session, or one branch of it, with its sub-sessions and theirs."""
+def scope(
+    journal: Journal, session: str, branch: str | None = None, *, say: Callable[[str], object] = lambda _: None
+) -> Scope:
+    """A session, or one branch of it, with its sub-sessions and theirs.
+
+    ``say`` takes one line when something is wrong with the index that knows these.
+    """
+    children = below(journal, session, say=say)
     found, todo = [session], [(session, branch)]
     while todo:
         parent, of = todo.pop()
         # Sessions that name each other as parents are taken once.
-        new = [one for one in children(journal, parent) if one not in found and of in (None, _branch(journal, one))]
+        new = [one for one in children[parent] if one not in found and of in (None, _branch(journal, one))]
         found += new
         todo += [(one, None) for one in new]
     names = None

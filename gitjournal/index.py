@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gitjournal.refs import Name
 
 T = TypeVar("T")
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 
 #: With more branches to be indexed than this, and than are in the index, a new index is quicker.
 _MANY = 500
@@ -45,14 +45,20 @@ def _quiet(_: object) -> None:
 
 
 def ask(
-    journal: Journal, question: Callable[[sqlite3.Connection], T], *, say: Say = _quiet, progress: Progress = _quiet
+    journal: Journal,
+    question: Callable[[sqlite3.Connection], T],
+    *,
+    say: Say = _quiet,
+    progress: Progress = _quiet,
+    whole: bool = False,
 ) -> T:
     """What ``question`` (a call of `index_query`) finds in the index, brought up to date before.
 
-    ``say`` takes one line when something is not as usual, ``progress`` numbers of events while they are read.
-    StorageError when not even a temporary index can be made; whatever ``question`` raises.
+    ``say`` takes one line when something is not as usual, ``progress`` numbers of events while they are read. While
+    another process updates the index, what came last may be missing; if it must not (``whole``), a temporary one is
+    made. StorageError when not even that can be; whatever ``question`` raises.
     """
-    db = _ready(journal, say, progress)
+    db = _ready(journal, say, progress, whole)
     try:
         return question(db)
     except _DAMAGE as error:
@@ -62,7 +68,7 @@ def ask(
         db.close()
     with suppress(OSError):
         index_db.remove(index_db.place(journal.path))
-    db = _ready(journal, say, progress)
+    db = _ready(journal, say, progress, whole)
     try:
         return question(db)
     except _DAMAGE as error:
@@ -71,9 +77,38 @@ def ask(
         db.close()
 
 
-def children(journal: Journal, session: str) -> list[str]:
-    """The sessions whose ``session.start`` names ``session`` as their parent, sorted."""
-    return ask(journal, lambda db: index_query.children(db, session))
+def below(journal: Journal, session: str, *, say: Say = _quiet) -> dict[str, list[str]]:
+    """``session`` and the sessions that have it as their parent, theirs and so on: each with its children, sorted."""
+    return ask(journal, lambda db: index_query.below(db, session), say=say, whole=True)
+
+
+def forget(journal: Journal) -> str:
+    """Let the index, if there is one, forget what was erased or deleted. Why it could not; else empty."""
+    path = index_db.place(journal.path)
+    try:
+        if not index_db.clear_away(path, own=False):
+            return "another process is making a new one"
+        return _forgotten(journal, path) if path.exists() else ""
+    except (StorageError, Unusable, OSError) as error:
+        return index_db.reason(error)
+
+
+def _forgotten(journal: Journal, path: Path) -> str:
+    """`forget` for an index that is there; one that cannot be brought up to date is removed."""
+    try:
+        db = index_db.open_file(path)
+        if db is None:
+            return ""
+        with closing(db):
+            found = look(journal.store)
+            if not is_current(db, found) and not _refreshed(journal, db, found, _quiet):
+                rebuild(journal)
+            return "" if index_db.settle(db) else "another process reads it"
+    except (Unusable, sqlite3.Error) as error:
+        if not error.mend if isinstance(error, Unusable) else index_db.is_busy(error):
+            return index_db.reason(error)
+        index_db.remove(path)
+    return ""
 
 
 def titles(journal: Journal, names: Sequence[Name]) -> dict[Name, str]:
@@ -93,7 +128,7 @@ def titles(journal: Journal, names: Sequence[Name]) -> dict[Name, str]:
 # --- up to date ----------------------------------------------------------------------------------
 
 
-def _ready(journal: Journal, say: Say, progress: Progress) -> sqlite3.Connection:
+def _ready(journal: Journal, say: Say, progress: Progress, whole: bool) -> sqlite3.Connection:
     """An index that says what the journal holds now."""
     path = index_db.place(journal.path)
     try:
@@ -105,11 +140,11 @@ def _ready(journal: Journal, say: Say, progress: Progress) -> sqlite3.Connection
         return _anew(journal, path, say, progress)
     try:
         found = look(journal.store)
-        if not is_current(db, found) and not _refreshed(journal, db, found, say, progress):
+        if not is_current(db, found) and not _refreshed(journal, db, found, progress):
             db.close()
             return _anew(journal, path, say, progress)
     except sqlite3.Error as error:
-        return _without(journal, db, error, say, progress)
+        return _without(journal, db, error, say, progress, whole)
     except BaseException:
         db.close()
         raise
@@ -117,11 +152,11 @@ def _ready(journal: Journal, say: Say, progress: Progress) -> sqlite3.Connection
 
 
 def _without(
-    journal: Journal, db: sqlite3.Connection, error: sqlite3.Error, say: Say, progress: Progress
+    journal: Journal, db: sqlite3.Connection, error: sqlite3.Error, say: Say, progress: Progress, whole: bool
 ) -> sqlite3.Connection:
     """Go on when the index cannot be brought up to date."""
     name = getattr(error, "sqlite_errorname", "")
-    if index_db.is_busy(error) and _is_readable(db):
+    if index_db.is_busy(error) and not whole and _is_readable(db):
         say("another process is updating the index: what came last may be missing")
         return db
     db.close()
@@ -138,10 +173,13 @@ def _is_readable(db: sqlite3.Connection) -> bool:
         return False
 
 
-def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, say: Say, progress: Progress) -> bool:
+def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: Progress) -> bool:
     """Bring the index up to date; False when so much is new that another index is quicker."""
     from gitjournal.index_build import Indexer
 
+    with suppress(OSError):
+        # What was said is in them as well.
+        index_db.clear_away(index_db.place(journal.path), own=False)
     if found.loose > MANY_LOOSE:
         # They would have to be opened one by one by everybody who looks.
         with suppress(StorageError):
@@ -167,7 +205,7 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, say: Say, 
             db.execute("ROLLBACK")
         raise
     if removed:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        index_db.settle(db)
     return True
 
 
@@ -208,7 +246,7 @@ def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
     made = path.with_name(f"{path.name}.{os.getpid()}.new")
     with disk_errors(f"make {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        index_db.clear_away(path)
+        index_db.clear_away(path, own=True)
     db = index_db.create(made)
     try:
         _fill(journal, db, progress)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,6 +51,7 @@ CREATE TABLE session(
     parent TEXT NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX session_updated ON session(updated DESC, session, archived);
 CREATE INDEX session_parent ON session(parent, session) WHERE parent <> '';
+CREATE INDEX session_archived ON session(session) WHERE archived;
 CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, ts UNINDEXED, tokenize="unicode61 remove_diacritics 2");
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {SCHEMA};
@@ -79,8 +82,8 @@ def open_file(path: Path) -> sqlite3.Connection | None:
         if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise Unusable("it is no index of gitjournal", mend=True)
         if version != SCHEMA:
-            age = "newer" if version > SCHEMA else "older"
-            raise Unusable(f"it was made by a {age} version of gj", mend=version < SCHEMA)
+            age = "a newer" if version > SCHEMA else "an older"
+            raise Unusable(f"it was made by {age} version of gj", mend=version < SCHEMA)
         if db.execute("SELECT count(*) FROM meta").fetchone()[0] == 0:
             raise Unusable("it was not finished", mend=True)
     except OSError as error:
@@ -155,28 +158,69 @@ def complete(db: sqlite3.Connection) -> None:
 def put_in_place(fresh: sqlite3.Connection, made: Path, path: Path) -> None:
     """Give a finished index, whose file is ``made``, its place. Who reads the old one goes on. StorageError."""
     try:
-        live = open_file(path)
-    except Unusable as fault:
-        if not fault.mend:
-            raise StorageError(f"{path} cannot be replaced: {fault}") from None
-        live = None
-    try:
-        if live is not None:
-            # Through SQLite's own locks: to put another file under the feet of a reader would damage both.
-            fresh.backup(live)
-            live.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            live.close()
+        if not _poured(fresh, path):
             fresh.close()
-            made.unlink()
-            return
-        fresh.close()
-        remove(path)
-        made.replace(path)
-        with sqlite3.connect(path, isolation_level=None) as db:
-            db.execute("PRAGMA journal_mode = WAL")
-        db.close()
+            remove(path)
+            made.replace(path)
+            with closing(sqlite3.connect(path, isolation_level=None)) as db:
+                db.execute("PRAGMA journal_mode = WAL")
+    except Unusable as fault:
+        raise StorageError(f"{path} cannot be replaced: {fault}") from None
     except (sqlite3.Error, OSError) as error:
         raise StorageError(f"{path} cannot be written: {reason(error)}") from None
+
+
+def _poured(fresh: sqlite3.Connection, path: Path) -> bool:
+    """Give the file at ``path`` the content of another; False when there is none or it is no database that can take it.
+
+    Through SQLite's own locks, whatever version made it: to put another file under the feet of a process that has it
+    open would damage both. `Unusable`, sqlite3.Error; StorageError when it stays locked for longer than `PATIENCE`.
+    """
+    live = None
+    try:
+        live = _to_replace(path)
+        if live is None:
+            return False
+        fresh.backup(live, progress=_deadline(path))
+        live.execute("PRAGMA journal_mode = WAL")
+        settle(live)
+    except sqlite3.Error as error:
+        if not _is_no_database(error):
+            raise
+        return False
+    finally:
+        _close(live)
+    return True
+
+
+def _to_replace(path: Path) -> sqlite3.Connection | None:
+    """The file at ``path`` if there is one and it may be replaced. `Unusable`, sqlite3.Error."""
+    try:
+        return open_file(path)
+    except Unusable as fault:
+        if not fault.mend:
+            raise
+    return _connect(path)
+
+
+def _deadline(path: Path) -> Callable[[int, int, int], None]:
+    """What `sqlite3.Connection.backup`, which by itself would try for ever, is to call after each try."""
+    until = time.monotonic() + PATIENCE
+
+    def tried(status: int, _left: int, _all: int) -> None:
+        if status & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > until:
+            raise StorageError(f"{path} is in use by another process", hint="Try again when that has ended.")
+
+    return tried
+
+
+def _is_no_database(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+
+
+def settle(db: sqlite3.Connection) -> bool:
+    """Write all into the file itself, so that the log beside it holds nothing; False while another process reads."""
+    return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
 
 def remove(path: Path) -> None:
@@ -186,12 +230,19 @@ def remove(path: Path) -> None:
             path.with_name(path.name + suffix).unlink()
 
 
-def clear_away(path: Path) -> None:
-    """Remove unfinished indexes (``<name>.<pid>.new``) of processes that are no more, and of this one. OSError."""
+def clear_away(path: Path, *, own: bool) -> bool:
+    """Remove unfinished indexes (``<name>.<pid>.new``) of processes that are no more, and (``own``) of this one.
+
+    Whether none is left. OSError.
+    """
+    none = True
     for made in path.parent.glob(f"{path.name}.*.new"):
         pid = made.name.split(".")[-2]
-        if pid.isascii() and pid.isdigit() and (int(pid) == os.getpid() or not _runs(int(pid))):
+        if pid.isascii() and pid.isdigit() and (own if int(pid) == os.getpid() else not _runs(int(pid))):
             made.unlink(missing_ok=True)
+        else:
+            none = False
+    return none
 
 
 def _runs(pid: int) -> bool:

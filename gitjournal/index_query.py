@@ -30,6 +30,7 @@ _BEGIN, _END = "\ue000", "\ue001"
 _SNIPPET_WORDS = 24
 _LEAST = 2
 _SEQ = (1 << SEQ_BITS) - 1
+_AWAY = "(SELECT session FROM session WHERE archived)"
 
 
 class Hit(NamedTuple):
@@ -67,10 +68,22 @@ def sessions(
     return list(islice((row for row in rows if not label or label in (row["labels"] or ())), limit))
 
 
-def children(db: sqlite3.Connection, session: str) -> list[str]:
-    """The sessions whose start names ``session`` as their parent, sorted."""
+def below(db: sqlite3.Connection, session: str) -> dict[str, list[str]]:
+    """``session`` and all below it, each with the sessions whose start names it as their parent, sorted."""
     query = "SELECT session FROM session WHERE parent = ? AND parent <> '' ORDER BY session"
-    return [child for (child,) in db.execute(query, (session,))]
+    found: dict[str, list[str]] = {}
+    todo = [session]
+    while todo:
+        # Sessions that name each other as parents are taken once.
+        if (one := todo.pop()) not in found:
+            found[one] = [child for (child,) in db.execute(query, (one,))]
+            todo += found[one]
+    return found
+
+
+def without_wakes(db: sqlite3.Connection) -> set[str]:
+    """The sessions in which no wake waits; not those of which a branch cannot be read."""
+    return {row["session"] for row in sessions(db, archived=True) if not row["wakes"] and not row["error"]}
 
 
 def titles(db: sqlite3.Connection, names: Sequence[Name]) -> dict[Name, str]:
@@ -144,11 +157,16 @@ def search(
     columns: Sequence[str] = (),
     session: str = "",
     since: str = "",
+    archived: bool = False,
     limit: int = 20,
 ) -> list[Hit]:
-    """The events that say ``text`` (`match`), the best first. UsageError."""
+    """The events that say ``text`` (`match`), the best first. UsageError.
+
+    Those that only archived sessions have are left out unless they are ``archived``, or the ``session`` is named.
+    """
     query = match(text, columns)
-    where, values = _narrowed(session, since)
+    archived = archived or bool(session)
+    where, values = _narrowed(session, since, archived)
     # Ranking reads each document's size: of a word that is everywhere only the newest are worth it.
     ranked = (
         f"SELECT rowid, score FROM (SELECT rowid, {_RANK} AS score FROM words WHERE words MATCH ? {where} "  # noqa: S608
@@ -161,7 +179,7 @@ def search(
         if "fts5" not in str(error):
             raise
         raise UsageError(f"{text[:80]!r} cannot be searched for: {error}") from None
-    hits = (_hit(db, row, score, *said[row], session) for row, score in best.items() if row in said)
+    hits = (_hit(db, row, score, *said[row], session, archived) for row, score in best.items() if row in said)
     return [hit for hit in hits if hit is not None]
 
 
@@ -175,33 +193,40 @@ def _snippets(db: sqlite3.Connection, query: str, rows: Collection[int]) -> dict
     return {row: (ts, said) for row, ts, said in db.execute(cut, (query, *rows, len(rows)))}
 
 
-def _narrowed(session: str, since: str) -> tuple[str, list[Any]]:
+def _narrowed(session: str, since: str, archived: bool) -> tuple[str, list[Any]]:
     where, values = "", list[Any]()
+    parts = "FROM part JOIN branch ON branch.id = part.branch WHERE session"
+    here = f"segment = words.rowid >> {SEQ_BITS} AND upto >= words.rowid & {_SEQ}"
     if session:
-        held = "SELECT 1 FROM part JOIN branch ON branch.id = part.branch WHERE session = ? AND segment"
-        where += f"AND EXISTS({held} = words.rowid >> {SEQ_BITS} AND upto >= words.rowid & {_SEQ}) "
+        where += f"AND EXISTS(SELECT 1 {parts} = ? AND {here}) "
         values.append(session)
+    if not archived:
+        # Most segments are of no archived session: only the others are looked at hit by hit.
+        where += f"AND (words.rowid >> {SEQ_BITS} NOT IN (SELECT segment {parts} IN {_AWAY}) "
+        where += f"OR EXISTS(SELECT 1 {parts} NOT IN {_AWAY} AND {here})) "
     if since:
         where += "AND ts >= ? "
         values.append(since)
     return where, values
 
 
-def _hit(db: sqlite3.Connection, row: int, score: float, ts: str, said: str, session: str) -> Hit | None:
+def _hit(
+    db: sqlite3.Connection, row: int, score: float, ts: str, said: str, session: str, archived: bool
+) -> Hit | None:
     seq = row & _SEQ
-    name = _holder(db, row >> SEQ_BITS, seq, session)
+    name = _holder(db, row >> SEQ_BITS, seq, session, archived)
     snippet, matches = _unmarked(said)
     return Hit(name, seq, ts, round(-score, 4), snippet, matches) if name else None
 
 
-def _holder(db: sqlite3.Connection, segment: int, seq: int, session: str) -> Name | None:
-    """The branch (of ``session``, if one is named) that wrote an event; else the first that has it."""
+def _holder(db: sqlite3.Connection, segment: int, seq: int, session: str, archived: bool) -> Name | None:
+    """The branch (of ``session``, if one is named) that wrote an event; else the first that has it and may be shown."""
     query = (
-        "SELECT session, name FROM part JOIN branch ON branch.id = part.branch "
-        "WHERE segment = ? AND upto >= ? AND (? = '' OR session = ?) "
+        "SELECT session, name FROM part JOIN branch ON branch.id = part.branch "  # noqa: S608
+        f"WHERE segment = ? AND upto >= ? AND (? = '' OR session = ?) AND (? OR session NOT IN {_AWAY}) "
         "ORDER BY place < (SELECT max(place) FROM part AS other WHERE other.branch = part.branch), session, name"
     )
-    row = db.execute(query, (segment, seq, session, session)).fetchone()
+    row = db.execute(query, (segment, seq, session, session, archived)).fetchone()
     return Name(*row) if row else None
 
 

@@ -33,14 +33,20 @@ def of_state(name: Name, state: SessionState) -> list[Wake]:
     return [Wake(name, **wake) for wake in state.wakes]
 
 
-def of_journal(journal: Journal, failed: Callable[[Name, JournalError], object] | None = None) -> Iterator[Wake]:
+def of_journal(
+    journal: Journal,
+    failed: Callable[[Name, JournalError], object] | None = None,
+    names: Iterable[Name] | None = None,
+) -> Iterator[Wake]:
     """The wakes of all branches, but not of those that nobody may resume: terminated, or the trunk is, or is archived.
 
+    ``names``: only of these, which are all branches of some sessions.
     A branch that cannot be read is told to ``failed`` and passed over; without it the error is raised.
     """
     closed: dict[str, bool] = {}
     # The trunk first: it says what its session is.
-    for name in sorted(journal.sessions(), key=lambda one: (one.session, one.branch != TRUNK, one)):
+    some = journal.sessions() if names is None else names
+    for name in sorted(some, key=lambda one: (one.session, one.branch != TRUNK, one)):
         if closed.get(name.session):
             continue
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from support import Gj, git
 
 import gitjournal
-from gitjournal import cli_find, grep
+from gitjournal import cli_find, grep, index_db
 from gitjournal.cli_base import EXIT
 from gitjournal.cli_names import find, find_range, since
 from gitjournal.errors import JournalError, NotFound, UsageError
@@ -128,6 +130,39 @@ def test_bad_searches_are_one_line(gj: Gj, filled: Journal, words: list[str]) ->
     result = gj("search", *words, ok=False)
     assert result.exit_code == EXIT["usage"] and result.stdout == ""
     assert len([line for line in result.stderr.splitlines() if line.startswith("gj: ")]) == 1
+
+
+def test_archived_sessions_are_searched_when_asked_for(gj: Gj, filled: Journal) -> None:
+    with filled.session("fix-parser") as s:
+        s.update(archived=True)
+    assert gj("search", "red", ok=False).exit_code == 1
+    for words in (["--archived"], ["--session", "fix-parser"]):
+        assert gj("search", "red", *words).stdout.startswith("fix-parser@2 ")
+
+
+@pytest.mark.parametrize(
+    "words", [("erase", "fix-parser", "2", "--reason", "asked for"), ("delete", "fix-parser", "--yes")]
+)
+def test_what_was_erased_or_deleted_is_not_in_the_index_any_more(
+    gj: Gj, filled: Journal, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held() -> bool:
+        files = index_db.place(filled.path).parent.glob("index.sqlite*")
+        return any(b"parse" in path.read_bytes().replace(b"fix-parser", b"") for path in files)
+
+    gj("search", "parse")
+    assert held()
+    result = gj(*words)
+    assert not held() and "index" not in result.output
+    with filled.session("other", create=True) as s:
+        s.append("message", said("parse"), actor="user")
+    gj("sessions")
+    monkeypatch.setattr(index_db, "PATIENCE", 0.05)
+    with closing(sqlite3.connect(index_db.place(filled.path), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        again = gj(words[0], "other", *words[2:], ok=False)
+    assert "the index may hold what was said until gj sessions" in again.stderr and held()
+    assert again.exit_code == (words[0] == "erase"), "what was to be erased is still there"
 
 
 def test_nothing_found_is_exit_one(gj: Gj, filled: Journal) -> None:

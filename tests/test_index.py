@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -384,7 +385,7 @@ def test_filters_of_the_list(journal: Journal) -> None:
     assert listed(since="2026-03-02T00:00:00.000Z") == ["s2", "s1"] and listed(limit=1) == ["s2"]
     assert listed(project="/p1", archived=True) == ["s3", "s1"] and listed(label="l2") == ["s2"]
     assert listed(label="l") == [] and listed(project="/p") == []
-    assert index.children(journal, "s0") == ["s0", "s1", "s2", "s3"] and index.children(journal, "s1") == []
+    assert index.below(journal, "s0") == {"s0": ["s0", "s1", "s2", "s3"], "s1": [], "s2": [], "s3": []}
 
 
 # --- what moves it -------------------------------------------------------------------------------
@@ -538,6 +539,48 @@ def test_the_words_of_a_deleted_session_are_gone(filled: Journal) -> None:
     assert asked.search(SECRET) == [] and SECRET.encode() not in everything(filled)
 
 
+@pytest.mark.parametrize("kind", ["whole", "deleted", "older", "spoiled pages", "without a table", "many"])
+def test_the_index_forgets_whatever_state_it_is_in(filled: Journal, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled.session("s") as s:
+        s.append("message", said(SECRET), actor="user")
+    assert Asked(filled).search(SECRET)
+    gitjournal.erase.erase(filled, "s", [filled.head("s").seq], "asked for")
+    if kind == "many":
+        monkeypatch.setattr(index, "_MANY", 0)
+        for number in range(5):
+            filled.branch("s", 3, f"b{number}")
+    elif kind != "whole":
+        FILES[kind](file_of(filled))
+    assert index.forget(filled) == "" and SECRET.encode() not in everything(filled)
+    assert file_of(filled).exists() == (kind in ("whole", "many")), "what cannot be used is made when it is asked for"
+    assert not Asked(filled).search(SECRET)
+
+
+@pytest.mark.parametrize("how", ["newer", "reader", "writer", "maker"])
+def test_who_keeps_the_index_from_forgetting_is_named(
+    filled: Journal, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_db, "PATIENCE", 0.05)
+    with filled.session("t", create=True) as s:
+        s.append("message", said(SECRET), actor="user")
+    assert Asked(filled).search(SECRET)
+    other = sqlite3.connect(file_of(filled), isolation_level=None)
+    made = file_of(filled).with_name(f"index.sqlite.{os.getppid()}.new")
+    if how == "maker":
+        made.touch()
+    elif how == "newer":
+        other.execute("PRAGMA user_version = 99")
+    else:
+        other.execute("BEGIN" if how == "reader" else "BEGIN IMMEDIATE")
+        other.execute("SELECT * FROM meta").fetchone()
+    git("update-ref", "-d", "refs/heads/t/main", cwd=filled.path)
+    told = {"newer": "newer version", "reader": "another process reads it", "writer": "locked", "maker": "a new one"}
+    assert told[how] in index.forget(filled)
+    other.close()
+    made.unlink(missing_ok=True)
+    assert how == "newer" or (index.forget(filled) == "" and SECRET.encode() not in everything(filled))
+
+
 # --- attacks on the file -------------------------------------------------------------------------
 
 
@@ -627,6 +670,52 @@ def test_a_locked_file_blocks_neither_append_nor_question(
     check_grown(filled)
 
 
+def test_sub_sessions_are_all_found_while_another_process_updates(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_db, "PATIENCE", 0.05)
+    assert index.below(filled, "s") == {"s": []}
+    start = Draft("session.start", {"source": "console", "parent": {"session": "s", "seq": 1}})
+    with filled.session("sub", create=True, start=start):
+        pass
+    with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        notes: list[str] = []
+        assert index.below(filled, "s", say=notes.append) == {"s": ["sub"], "sub": []} and len(notes) == 1
+
+
+@pytest.mark.parametrize("age", [index_db.SCHEMA, 0])
+def test_a_rebuild_does_not_wait_for_ever_for_a_file_that_is_in_use(
+    filled: Journal, age: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_db, "PATIENCE", 0.05)
+    right = rows_of(filled)
+    _execute(file_of(filled), f"PRAGMA user_version = {age}")
+    with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="in use by another process"):
+            index.rebuild(filled)
+        assert rows_of(filled) == right
+    assert not list(file_of(filled).parent.glob("*.new"))
+    index.rebuild(filled)
+    check_grown(filled)
+
+
+@pytest.mark.parametrize("kind", ["whole", "older", "never finished", "another program's"])
+def test_a_file_that_another_process_has_open_is_not_taken_from_it(filled: Journal, kind: str) -> None:
+    right = rows_of(filled)
+    if kind != "whole":
+        FILES[kind](file_of(filled))
+    with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as other:
+        # So it has read the file and holds no lock.
+        other.execute("SELECT * FROM sqlite_master").fetchall()
+        before = file_of(filled).stat().st_ino
+        index.rebuild(filled)
+        assert file_of(filled).stat().st_ino == before
+        assert other.execute("SELECT count(*) FROM session").fetchone() == (len(right),)
+    assert rows_of(filled) == right
+
+
 def _as_nobody(work: Any) -> int:
     def run() -> None:
         if os.geteuid() == 0:
@@ -702,6 +791,18 @@ def test_what_a_rebuild_left_that_was_killed_is_cleared_away(filled: Journal) ->
     assert {path.name for path in file_of(filled).parent.glob("*.new")} == {names[2]}
 
 
+def test_what_a_killed_rebuild_left_goes_with_the_next_refresh(filled: Journal) -> None:
+    rows_of(filled)
+    names = [f"index.sqlite.{pid}.new" for pid in (fork_that_ended(), os.getpid(), os.getppid())]
+    for name in names:
+        (file_of(filled).parent / name).touch()
+    with filled.session("s") as s:
+        s.append("message", said("theta"))
+    rows_of(filled)
+    # A thread of this process may be making one.
+    assert {path.name for path in file_of(filled).parent.glob("*.new")} == set(names[1:])
+
+
 def fork_that_ended() -> int:
     """The pid of a process that is no more."""
     run = subprocess.Popen(["true"])
@@ -760,6 +861,25 @@ def test_columns_sessions_and_times_narrow_a_search(filled: Journal) -> None:
     assert asked.search("alpha", since="9999-01-01T00:00:00.000Z") == []
     with pytest.raises(UsageError, match="no column"):
         asked.search("alpha", columns=["ts"])
+
+
+def test_what_only_archived_sessions_have_is_found_when_asked_for(filled: Journal) -> None:
+    asked = Asked(filled)
+    with filled.session("s") as s:
+        s.append("message", said("omicron"), actor="user")
+    everywhere = {text: asked.search(text) for text in ("alpha", "gamma", "omicron")}
+    with filled.session("s") as s:
+        s.update(archived=True)
+    for text, found in everywhere.items():
+        assert asked.search(text, archived=True) == found == asked.search(text, session="s"), text
+    shared = [text for text in everywhere if asked.search(text)]
+    assert shared == [text for text in everywhere if asked.search(text, session="f")] and 0 < len(shared) < 3
+    assert all(hit.startswith("f@") for text in shared for hit in asked.search(text)), (
+        "in the fork that is not archived"
+    )
+    with filled.session("s") as s:
+        s.update(archived=False)
+    assert {text: asked.search(text) for text in everywhere} == everywhere
 
 
 def test_a_title_comes_before_a_text_and_a_text_before_a_tool(journal: Journal) -> None:

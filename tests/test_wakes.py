@@ -186,6 +186,24 @@ def test_gj_wakes(gj: Gj, place: Path) -> None:
     assert gj("wakes", "a", "--due").stderr == "gj: no wake is due\n"
 
 
+def test_sessions_in_which_the_index_knows_no_wake_are_not_read(
+    gj: Gj, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = gitjournal.init(place)
+    recorded(journal, "a", said("x"))
+    recorded(journal, "b", said("x"))
+    journal.branch("b", 2, "c")
+    recorded(journal, "b/c", wake())
+    gj("sessions")
+    folded: list[str] = []
+    events = Journal.events
+    monkeypatch.setattr(
+        Journal, "events", lambda self, name, **at: folded.append(str(name)) or events(self, name, **at)
+    )
+    assert [json.loads(line)["name"] for line in gj("wakes", "--json").stdout.splitlines()] == ["b/c"]
+    assert sorted(folded) == ["b", "b/c"]
+
+
 def test_one_damaged_session_does_not_hide_the_wakes_of_the_others(gj: Gj, place: Path) -> None:
     journal = gitjournal.init(place)
     recorded(journal, "a", wake())
