@@ -26,9 +26,9 @@ _COLUMNS = (
     Column("NAME", least=24, both_ends=True),
     Column("EVENTS", right=True),
     Column("OWN", right=True, leave=1),
-    Column("FROM", least=20, both_ends=True),
+    Column("FROM", least=20, both_ends=True, leave=4),
     Column("HEAD", leave=2),
-    Column("LAST EVENT"),
+    Column("LAST EVENT", leave=3),
 )
 
 

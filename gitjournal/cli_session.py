@@ -21,6 +21,7 @@ from gitjournal.cli_base import (
     pass_app,
     standard_input,
 )
+from gitjournal.cli_find import forgotten
 from gitjournal.cli_names import By, find_branch
 from gitjournal.cli_proof import opened
 from gitjournal.errors import JournalError, Refused, StorageError, UsageError
@@ -255,7 +256,7 @@ def delete(app: App, name: str, reason: str | None, dry_run: bool, yes: bool, as
     journal = app.journal()
     if not dry_run and (cut := room.finish(journal)):
         app.note(f"finished deleting {cut.plan.session}, which was cut")
-        _forget(journal, cut)
+        _forget(app, journal, cut)
         if cut.plan.session == name and not journal.branches(name):
             _told(app, journal, cut, as_json)
             return
@@ -264,21 +265,22 @@ def delete(app: App, name: str, reason: str | None, dry_run: bool, yes: bool, as
         _told(app, journal, room.plan(journal, session), as_json)
     elif yes or _confirmed(app, journal, session):
         done = room.delete(journal, session, reason)
-        _forget(journal, done)
+        _forget(app, journal, done)
         _told(app, journal, done, as_json)
     else:
         app.note("not deleted")
         click.get_current_context().exit(FAILED)
 
 
-def _forget(journal: Journal, done: Deleted) -> None:
-    """Tell the memory of verifications that these branches are gone because somebody wanted it."""
+def _forget(app: App, journal: Journal, done: Deleted) -> None:
+    """Tell the index that these branches are gone, and the memory of verifications that somebody wanted it."""
     from gitjournal.cli_given import memory
     from gitjournal.refs import Name
 
     # Where nothing can be written, gj verify says that they are gone.
     with suppress(StorageError, UsageError):
         memory(journal).drop(Name(done.plan.session, branch) for branch in done.plan.branches)
+    forgotten(app, journal)
 
 
 def _session(journal: Journal, name: str) -> str:
@@ -319,6 +321,8 @@ def _confirmed(app: App, journal: Journal, session: str) -> bool:
 
 
 def _told(app: App, journal: Journal, done: Plan | Deleted, as_json: bool) -> None:
+    import shlex
+
     from gitjournal.delete import Plan
 
     planned = done if isinstance(done, Plan) else done.plan
@@ -331,21 +335,8 @@ def _told(app: App, journal: Journal, done: Plan | Deleted, as_json: bool) -> No
         _say(app, f"tombstone: journal@{done.tombstone.seq} {done.tombstone.hash}")
         for branch in done.kept:
             app.note(f"branch {branch} of {planned.session} was written to meanwhile and stays; delete again")
-    for line in _left(journal):
-        _say(app, line)
-
-
-def _left(journal: Journal) -> list[str]:
-    """Where the content of a deleted session is until somebody clears it away."""
-    import shlex
-
-    from gitjournal import index_db
-
     collect = shlex.join(["git", "-C", str(journal.path), "gc", "--prune=now"])
-    lines = [f"git has the objects until it collects what no ref reaches: {collect}"]
-    if index_db.place(journal.path).exists():
-        lines.append("the index has what was said until gj sessions or gj search is run again")
-    return lines
+    _say(app, f"git has the objects until it collects what no ref reaches: {collect}")
 
 
 def _lines(planned: Plan, verb: str) -> list[str]:

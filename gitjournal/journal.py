@@ -6,7 +6,6 @@ Floor 3. Everything here is a few calls of `chain` and `writer`; the format is t
 from __future__ import annotations
 
 import difflib
-import glob
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -212,10 +211,12 @@ class Journal:
         listed = self.store.list_refs(session)
         names = {name for ref in listed if (name := refs.parse_ref(ref, self.store.prefix))}
         folder = self.path / "gitjournal" / "tail"
-        for path in folder.glob(f"{glob.escape(session) if session else '*'}/*.jsonl"):
-            name = refs.parse_ref(f"{self.store.prefix}{path.parent.name}/{path.stem}", self.store.prefix)
-            if name and name not in names and self.chain(name).exists():
-                names.add(name)
+        # Not by glob: it fails when a writer closes meanwhile, and the folder of its tail goes.
+        for one in [session] if session else store.names(folder):
+            for file in store.names(folder / one):
+                name = refs.parse_ref(f"{one}/{file[:-6]}", "") if file.endswith(".jsonl") else None
+                if name and name not in names and self.chain(name).exists():
+                    names.add(name)
         return names
 
     # --- reading ---------------------------------------------------------------------------------
@@ -274,9 +275,10 @@ class Journal:
 
         With ``create`` a session that does not exist begins. ``source`` to ``labels`` say how, and that it may: with
         one of them ``create`` need not be given. They say nothing to a session that exists: it keeps what it began
-        with, and is refused if it has another ``trust`` than the one named. ``trust`` follows from ``source`` (``console`` is trusted as the ``host``, all others live in the
-        ``sandbox``) and may be named to be narrower. ``project`` is a folder, ``parent`` the session that this one
-        works for (one that is open, a name here, or ``{"session", "branch", "seq"}`` of another journal).
+        with, and is refused if it has another ``trust`` than the one named. ``trust`` follows from ``source``
+        (``console`` is trusted as the ``host``, all others live in the ``sandbox``) and may be named to be narrower.
+        ``project`` is a folder, ``parent`` the session that this one works for (one that is open, a name here, or
+        ``{"session", "branch", "seq"}`` of another journal).
 
         ``start`` has more members of its first event (``agent.name``, ``system_instructions``), or is the whole event,
         as a Draft. ``epoch`` and ``salted=False`` are for imports, whose events must not depend on when and where they
@@ -284,8 +286,8 @@ class Journal:
 
         ``signer`` and ``sign`` say what is signed; without them the journal's settings do (`signing.Policy`), but never
         for an import. With ``closing_seal=False`` closing makes no seal: more of the session is to come.
-        Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case, or a session whose deletion was cut),
-        DamagedTail, and UsageError also for a trust wider than that of the source.
+        Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case, or a session whose deletion was
+        cut), DamagedTail, and UsageError also for a trust wider than that of the source.
         """
         about = drafts.start(
             source=source,
@@ -477,12 +479,8 @@ def _root(project: str | os.PathLike[str]) -> str:
 
 def _spellings(folder: Path, name: str, suffix: str) -> set[str]:
     """The names in ``folder``, without ``suffix``, that are ``name`` in whatever case."""
-    try:
-        found = os.listdir(folder)
-    except FileNotFoundError:
-        return set()
     wanted = (name + suffix).lower()
-    return {one.removesuffix(suffix) for one in found if one.lower() == wanted}
+    return {one.removesuffix(suffix) for one in store.names(folder) if one.lower() == wanted}
 
 
 def _unknown(

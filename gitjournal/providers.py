@@ -187,7 +187,8 @@ _READERS: dict[str, Callable[[Part], list[Part]]] = {
 def response(answer: Mapping[str, Any]) -> Data | None:
     """The data of a ``model.response`` for a provider's response; None when it has none of the three shapes.
 
-    UsageError for an id, model or finish reason that is no text, for one of several choices, or a piece of a stream: which of them was used, only the caller knows.
+    UsageError for an id, model or finish reason that is no text, and for one of several choices, or a piece of a
+    stream: which of them was used, only the caller knows.
     """
     if isinstance(answer.get("choices"), list):
         data = _completion(answer)
@@ -243,7 +244,8 @@ def usage(counts: Any) -> Data:
     """``usage`` in our counters, and ``native_usage`` when the counters came in a provider's form.
 
     Takes our names (the prefix may be left out) and those of the three shapes. UsageError names a counter that is not
-    known or is given twice, one that is no whole number from 0 to `MOST_TOKENS`, and a part that is more than its whole.
+    known or is given twice, one that is no whole number from 0 to `MOST_TOKENS`, and one that is more than the counter
+    that includes it.
     """
     if not isinstance(counts, Mapping):
         raise UsageError("usage is an object of token counters")

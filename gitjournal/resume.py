@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gitjournal.chain import Appended
 from gitjournal.errors import Refused
 from gitjournal.journal import Journal
-from gitjournal.refs import TRUNK, Name
+from gitjournal.refs import Name
 from gitjournal.session import Session
 from gitjournal.state import SessionState, fold
 from gitjournal.state_form import waits

@@ -113,7 +113,9 @@ class Session:
 
     def _check_goes_on(self) -> None:
         if self._over:
-            raise Refused(f"{self.name} is terminated: nothing new begins in it", hint="Begin another session, or fork.")
+            raise Refused(
+                f"{self.name} is terminated: nothing new begins in it", hint="Begin another session, or fork."
+            )
 
     def _record(self, type: str, data: dict[str, Any], actor: str = "host") -> Appended:  # noqa: A002
         return self._append(Draft(type, data, actor, self._turn))

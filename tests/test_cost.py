@@ -75,11 +75,10 @@ def tokens(found: Used) -> tuple[int, ...]:
 
 ids = st.one_of(st.none(), st.sampled_from(["r1", "r2", "r3", ""]))
 number = st.one_of(st.integers(0, 2**52), st.sampled_from([-1, 1.0, 1.5, True, "7", None]))
+tools = st.sampled_from(["t", "u", "", None])
 part = st.one_of(
     st.just({"type": "text", "content": "x"}),
-    st.builds(
-        lambda i, n: {"type": "tool_call", "id": i, "name": n}, st.sampled_from(["a", "b", None, 3]), st.just("t")
-    ),
+    st.builds(lambda i, n: {"type": "tool_call", "id": i, "name": n}, st.sampled_from(["a", "b", None, 3]), tools),
     st.builds(lambda i: {"type": "tool_call_response", "id": i, "is_error": True}, st.sampled_from(["a", "b", None])),
     st.just("no part"),
 )
@@ -93,7 +92,7 @@ event = st.one_of(
         lambda r, p, s: ("message", {"role": r, "parts": p, "sidechain": s}),
         st.sampled_from(["user", "assistant", 5, None]), parts, st.booleans(),
     ),
-    st.builds(lambda i: ("tool.call", {"id": i, "name": "t"}), st.sampled_from(["a", "b", 3, None])),
+    st.builds(lambda i, n: ("tool.call", {"id": i, "name": n}), st.sampled_from(["a", "b", 3, None]), tools),
     st.builds(lambda i, p: ("tool.result", {"id": i, **p}), st.sampled_from(["a", "b", None]),
               st.sampled_from([{}, {"parts": []}, {"parts": [{"type": "tool_call", "id": "b", "name": "u"}]}])),
     st.sampled_from([("error", {"message": "no"}), ("note", {}), ("native", {"type": "progress"})]),
@@ -195,6 +194,22 @@ def test_a_session_that_repeats_another_counts_nothing_again(journal: Journal) -
     assert (groups["old"].input, groups["old"].output, groups["copy"].input) == (150, 15, 7)
     assert ledger.repeated == 2 and total(groups).model_turns == 3
     assert used(journal, session="copy").input == 157
+
+
+def test_equal_ids_of_providers_that_differ_are_two_responses(journal: Journal) -> None:
+    def of(provider: str | None, *counts: int) -> tuple[str, Any, str]:
+        return response("1", *counts, **({"provider.name": provider} if provider else {}))
+
+    record(journal, "a", of("p", 100, 1), of(None, 100, 2))
+    record(journal, "b", of("q", 30, 3))
+    record(journal, "c", of("p", 100, 4), of("q", 30, 5))
+    ledger = tally(journal, Scope())
+    groups = grouped(ledger, "session")
+    assert [(groups[name].input, groups[name].output) for name in "ab"] == [(100, 4), (30, 5)]
+    assert ledger.repeated == 2 and total(groups).model_turns == 2
+    # Of a line that names none, nobody can say that it is another's.
+    record(journal, "d", of(None, 100, 9))
+    assert used(journal).model_turns == 2
 
 
 def test_sub_sessions_are_counted_with_theirs_and_a_circle_ends(journal: Journal) -> None:

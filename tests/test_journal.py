@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from gitjournal.event import Event
 from gitjournal.journal import Journal, Session, discover
 from gitjournal.objects import Deriver, FileBlob, git_id, side_file
 from gitjournal.refs import Name
+from gitjournal.tail import Tail
 from gitjournal.verify import verify_session
 from gitjournal.writer import Draft
 
@@ -464,6 +467,39 @@ def test_branch_names_that_are_taken(filled: Journal, monkeypatch: pytest.Monkey
         s.append("message", {"n": 50})
         filled.branch("s", at=6, as_="b")
     assert filled.head("s/b").seq == 7
+
+
+def test_sessions_are_listed_while_the_writers_of_others_come_and_go(journal: Journal) -> None:
+    over = threading.Event()
+
+    def churn(number: int) -> None:
+        while not over.is_set():
+            Tail(journal.path / "gitjournal" / "tail" / f"s{number}" / "main.jsonl").close()
+
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(3):
+            pool.submit(churn, number)
+        try:
+            for _ in range(3000):
+                assert list(journal.sessions()) == journal.branches("s0") == []
+        finally:
+            over.set()
+
+
+def test_a_folder_of_tails_that_goes_away_meanwhile_has_none(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = journal.path / "gitjournal" / "tail" / "s"
+    really = os.scandir
+
+    def late(path: Any = ".") -> Any:
+        if str(path) == str(folder):
+            folder.rmdir()
+        return really(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    for look in (lambda: list(journal.sessions()), lambda: journal.branches("s")):
+        folder.mkdir(parents=True)
+        assert look() == []
+        assert not folder.exists()
 
 
 def test_branch_by_several_processes(filled: Journal) -> None:

@@ -1094,8 +1094,11 @@ def test_a_call_from_before_under_another_name_gives_its_id_away(journal: Journa
         assert state.tool_calls == 2 and state.odd == [{"seq": 3, "type": "tool.call", "faults": ["id"]}]
         call.result("x")
         assert last(s)[1] == "tool:second"
+        s.model_response({"type": "tool_call", "id": "c2", "name": "first", "arguments": {}})
+        s.tool_call("second", {}, id="c2").result("y")
+        assert last(s)[1] == "tool:second"
     assert not fold(journal.events("s")).open_calls
-    assert [entry["seq"] for entry in fold(journal.events("s")).context] == [2, 3, 4]
+    assert [entry["seq"] for entry in fold(journal.events("s")).context] == [2, 3, 4, 5, 6, 7]
 
 
 def test_without_a_beginning_nothing_is_made(journal: Journal) -> None:

@@ -211,7 +211,7 @@ def test_what_the_trunk_says_counts_for_its_branches(journal: Journal) -> None:
     recorded(journal, call("a"), ("session.update", {"archived": True}))
     journal.branch("s", 3, "b")
     for _ in range(2):
-        with pytest.raises(Refused, match="gj unarchive s$"):
+        with pytest.raises(Refused, match=r"gj unarchive s$"):
             resume(journal, "s/b")
     with journal.session("s") as s:
         s.unarchive()

@@ -64,7 +64,7 @@ well_formed: dict[str, st.SearchStrategy[Any]] = {
     "message": st.fixed_dictionaries({"role": st.sampled_from(["user", "system"]), "parts": parts}),
     "model.response": st.fixed_dictionaries({}, optional={"parts": parts, "response.id": names, "usage": usage}),
     "tool.call": st.fixed_dictionaries(
-        {"id": st.sampled_from("abc"), "name": st.just("t")},
+        {"id": st.sampled_from("abc"), "name": st.sampled_from("tu")},
         optional={"requires": st.sampled_from(["confirmation", "result"])},
     ),
     "tool.result": st.fixed_dictionaries(
