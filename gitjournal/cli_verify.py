@@ -25,7 +25,7 @@ from gitjournal.cli_base import (
 )
 from gitjournal.cli_given import Options, Remembered, gone
 from gitjournal.cli_names import find
-from gitjournal.errors import JournalError, NotAJournal, UsageError
+from gitjournal.errors import JournalError, NotAJournal, NotFound, UsageError
 
 if TYPE_CHECKING:
     from gitjournal.chain import Chain
@@ -235,7 +235,7 @@ def _checked(
 
     for text in names or _sessions(journal, copies):
         try:
-            name = journal.resolve(text) if names else Name(text)
+            name = _meant(journal, copies, text) if names else Name(text)
             branch = None if text == name.session else name.branch
             there = [one for one in copies.get(name.session, ()) if branch in (None, one.name.branch)]
             reports = verify_session(journal, name.session, checks, branch=branch, copies=there)
@@ -244,6 +244,18 @@ def _checked(
             yield sorted(reports, key=lambda report: report.name != str(name))
         except JournalError as error:
             yield error
+
+
+def _meant(journal: Journal, copies: Copies, text: str) -> Name:
+    """The branch of that name. A session that only a remote has is there under its whole name."""
+    from gitjournal.refs import Name
+
+    try:
+        return journal.resolve(text)
+    except NotFound:
+        if text not in copies:
+            raise
+        return Name(text)
 
 
 def _notes(names: tuple[str, ...], options: Options) -> Notes | None:

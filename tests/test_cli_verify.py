@@ -149,6 +149,14 @@ def test_a_remote_with_the_same_head_has_the_same_report(gj: Gj, filled: Path) -
     assert len(own["unchecked"]) == len(set(own["unchecked"])) == 3
 
 
+def test_a_session_that_only_a_remote_has_can_be_named(gj: Gj, filled: Path) -> None:
+    git("update-ref", "refs/remotes/r/away/main", git_text("rev-parse", "s/main", cwd=filled).strip(), cwd=filled)
+    result = gj("verify", "away", "--json", ok=False)
+    assert [*reports(result)] == ["refs/remotes/r/away/main"]
+    assert codes(result, "refs/remotes/r/away/main") == [("wrong-ref", None)]
+    assert gj("verify", "awa", ok=False).exit_code == 4
+
+
 def test_what_a_remote_has_is_checked_as_well(gj: Gj, filled: Path) -> None:
     git("update-ref", "refs/remotes/r/t/main", git_text("rev-parse", "s/main", cwd=filled).strip(), cwd=filled)
     assert codes(gj("verify", "--json", ok=False), "refs/remotes/r/t/main") == [("wrong-ref", None)]
