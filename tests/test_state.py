@@ -276,6 +276,8 @@ def test_data_of_any_shape_never_raises(specs: list[tuple[str, Any]], start: Any
 @settings(max_examples=100, deadline=None)
 @given(st.lists(good_specs, max_size=30))
 def test_well_formed_data_is_never_odd(specs: list[tuple[str, Any]]) -> None:
+    # The id of an open call under another name is odd; parts call every tool "t".
+    specs = [(kind, data | {"name": "t"}) if kind == "tool.call" else (kind, data) for kind, data in specs]
     assert fold(chain(*specs)).odd == []
 
 
