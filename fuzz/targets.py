@@ -39,6 +39,7 @@ from gitjournal import (
 from gitjournal.errors import FormatError, JournalError, UsageError
 from gitjournal.event import Event
 from gitjournal.formats import claude_code, generic, records, times
+from gitjournal.formats.protocol import Head, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.rules import JSON_TAG
 
@@ -340,11 +341,13 @@ def record_lines(raw: bytes) -> None:
 def imported_file(raw: bytes) -> None:
     """Whatever is imported, nothing is lost, and each record can be an event."""
     for chosen in (claude_code.ClaudeCode(), generic.Records()):
-        chosen.session_id(io.BytesIO(raw))
+        source = Source(Path("nowhere"))
+        chosen.sniff(Head(raw, source.path))
+        chosen.about(chosen.cut(io.BytesIO(raw)), source)
         report = ImportReport("x", chosen.name)
         whole = b""
-        for item in chosen.read(io.BytesIO(raw), report):
-            whole += item.record.raw
+        for item in chosen.read(chosen.cut(io.BytesIO(raw)), report, source):
+            whole += item.record.raw + item.record.after
             canonical.dumps(item.data)
             assert item.ts is None or rules.is_time(item.ts)
         assert whole == raw

@@ -22,6 +22,7 @@ from gitjournal.event import Event
 from gitjournal.formats import ImportReport, export, import_file, importer, records
 from gitjournal.formats.claude_code import SALVAGE, ClaudeCode
 from gitjournal.formats.generic import Records
+from gitjournal.formats.protocol import Head, Source
 from gitjournal.formats.records import NOT_JSON
 from gitjournal.formats.report import KINDS
 from gitjournal.formats.times import to_ts
@@ -65,6 +66,10 @@ def journal(tmp_path: Path) -> Journal:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return tmp_path / "transcript.jsonl"
+
+
+#: For readers that are given records and need no file.
+NOWHERE = Source(Path("nowhere"))
 
 
 def take(journal: Journal, path: Path, content: bytes, **options: Any) -> ImportReport:
@@ -112,7 +117,7 @@ def test_the_records_of_a_corpus_file_are_its_bytes(path: Path) -> None:
         split(content, salvage)
     for fmt in (ClaudeCode(), Records()):
         report = ImportReport(str(path), fmt.name)
-        items = list(fmt.read(io.BytesIO(content), report))
+        items = list(fmt.read(fmt.cut(io.BytesIO(content)), report, NOWHERE))
         assert b"".join(item.record.raw for item in items) == content
         for item in items:
             canonical.dumps(item.data)
@@ -143,7 +148,7 @@ def test_any_bytes_are_records(content: bytes, longest: int) -> None:
 def test_any_bytes_can_be_mapped(content: bytes) -> None:
     for fmt in (ClaudeCode(), Records()):
         report = ImportReport("x", fmt.name)
-        items = list(fmt.read(io.BytesIO(content), report))
+        items = list(fmt.read(fmt.cut(io.BytesIO(content)), report, NOWHERE))
         assert b"".join(item.record.raw for item in items) == content
         for item in items:
             canonical.dumps(item.data)
@@ -505,7 +510,7 @@ def test_a_source_that_cannot_be_read_to_its_end(
         yield from split(line())
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("gitjournal.formats.claude_code.records", broken)
+    monkeypatch.setattr("gitjournal.formats.protocol.records", broken)
     with pytest.raises(StorageError, match="Input/output error"):
         take(journal, source, line())
     assert not list(journal.sessions())
@@ -516,8 +521,8 @@ class Shouting(Records):
 
     name = "shouting"
 
-    def sniff(self, head: bytes, path: Path) -> bool:
-        return head.isupper()
+    def sniff(self, head: Head) -> bool:
+        return head.raw.isupper()
 
 
 class _Entry:
@@ -538,7 +543,7 @@ def test_formats_of_other_packages_are_found(journal: Journal, source: Path, mon
         return (_Entry(key, value) for key, value in entries.items() if name in (None, key))
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
-    assert set(formats.formats()) == {"claude-code", "jsonl", "records", *entries}
+    assert {"claude-code", "jsonl", "records", *entries} <= set(formats.formats())
     assert take(journal, source, b"HELLO\n").format == "shouting"
     for name, message in (("broken", "no luck"), ("nothing", "no gitjournal format")):
         with pytest.raises(UsageError, match=message):
@@ -562,7 +567,7 @@ def test_formats_of_other_packages_are_found(journal: Journal, source: Path, mon
     ],
 )
 def test_claude_code_is_recognised(content: bytes, expected: bool) -> None:
-    assert ClaudeCode().sniff(content[: 256 * 1024], Path("x")) is expected
+    assert ClaudeCode().sniff(Head(content[: 256 * 1024], Path("x"))) is expected
 
 
 # --- the mapping of Claude Code ------------------------------------------------------------------
@@ -570,7 +575,8 @@ def test_claude_code_is_recognised(content: bytes, expected: bool) -> None:
 
 def mapped(*lines: bytes) -> list[tuple[str, dict[str, Any], str]]:
     report = ImportReport("x", "claude-code")
-    items = ClaudeCode().read(io.BytesIO(b"".join(lines)), report)
+    fmt = ClaudeCode()
+    items = fmt.read(fmt.cut(io.BytesIO(b"".join(lines))), report, NOWHERE)
     return [(item.type, {k: v for k, v in item.data.items() if k != "native"}, item.actor) for item in items]
 
 
@@ -698,7 +704,7 @@ def test_members_of_any_shape(value: Any) -> None:
     for kind in ("user", "assistant", "system", "attachment", "tool_use", "tool_result", None):
         for name in names:
             record = {"type": kind, "sessionId": "s1", name: value}
-            ClaudeCode().sniff(json.dumps(record).encode(), Path("x"))
+            ClaudeCode().sniff(Head(json.dumps(record).encode(), Path("x")))
             split(b'{"torn' + json.dumps({"cwd": 1} | record).encode())
             for extra in ({}, {"isApiErrorMessage": True}, {"isCompactSummary": True}, {"subtype": "api_error"}):
                 for _, data, _ in mapped(json.dumps(record | extra).encode()):

@@ -7,12 +7,12 @@ the group ``gitjournal.formats``; see `gitjournal.formats.protocol`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from importlib import metadata
+from functools import cache
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import BinaryIO
 
 from gitjournal.errors import StorageError, UsageError
-from gitjournal.formats.claude_code import ClaudeCode
 from gitjournal.formats.generic import Records
 from gitjournal.formats.jsonl import FILES_SUFFIX, Jsonl
 from gitjournal.formats.protocol import Format, Item, Options, Progress, RecordFormat, Source
@@ -23,7 +23,12 @@ from gitjournal.refs import Name
 __all__ = ["Format", "ImportReport", "Item", "RecordFormat", "export", "find", "formats", "import_file"]
 
 GROUP = "gitjournal.formats"
-_BUILT_IN: dict[str, Format] = {fmt.name: fmt for fmt in (ClaudeCode(), Jsonl(), Records())}
+#: Our own formats, in the order in which they are asked for a file: module and class below this package.
+_BUILT_IN = {
+    "jsonl": "jsonl:Jsonl",
+    "claude-code": "claude_code:ClaudeCode",
+    "records": "generic:Records",
+}
 
 
 def formats() -> list[str]:
@@ -31,10 +36,17 @@ def formats() -> list[str]:
     return sorted({*_BUILT_IN, *(entry.name for entry in metadata.entry_points(group=GROUP))})
 
 
+@cache
+def _own(name: str) -> Format:
+    module, kind = _BUILT_IN[name].split(":")
+    fmt: Format = getattr(import_module(f"gitjournal.formats.{module}"), kind)()
+    return fmt
+
+
 def find(name: str) -> Format:
     """The format called ``name``. UsageError when there is none, or when an installed one cannot be loaded."""
     if name in _BUILT_IN:
-        return _BUILT_IN[name]
+        return _own(name)
     for entry in metadata.entry_points(group=GROUP, name=name):
         return _load(entry)
     raise UsageError(f"there is no format {name!r}", hint=f"Formats: {', '.join(formats())}.")
@@ -54,11 +66,11 @@ def _load(entry: metadata.EntryPoint) -> Format:
 def detect(source: Source) -> Format | None:
     """The format that claims the file, None when none does."""
     head = source.head()
-    for fmt in _BUILT_IN.values():
-        if fmt.sniff(head, source.path):
-            return fmt
+    for name in _BUILT_IN:
+        if (own := _own(name)).sniff(head):
+            return own
     for entry in metadata.entry_points(group=GROUP):
-        if entry.name not in _BUILT_IN and (fmt := _load(entry)).sniff(head, source.path):
+        if entry.name not in _BUILT_IN and (fmt := _load(entry)).sniff(head):
             return fmt
     return None
 
@@ -80,7 +92,7 @@ def import_file(
     source = Source(Path(path))
     try:
         fmt = detect(source) if format == "auto" else find(format)
-        report = (fmt or _BUILT_IN[Records.name]).load(journal, source, Options(session, dry_run, progress))
+        report = (fmt or _own(Records.name)).load(journal, source, Options(session, dry_run, progress))
     except OSError as error:  # the journal has errors of its own, so this is the source
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
     if fmt is None and report.records:

@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from gitjournal.foreign import lenient, wrap_value
-from gitjournal.formats.protocol import Item, RecordFormat
-from gitjournal.formats.records import NOT_JSON, Record, Salvage, records
+from gitjournal.formats.protocol import About, Head, Home, Item, RecordFormat, Source
+from gitjournal.formats.records import NOT_JSON, Record, Salvage
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.times import to_ts
 from gitjournal.rules import JSON_TAG
@@ -43,44 +42,6 @@ Members = dict[str, Any]
 Mapped = tuple[str, Members, str]
 
 
-class ClaudeCode(RecordFormat):
-    """Reads and writes the transcripts of Claude Code."""
-
-    name = NAME
-
-    def sniff(self, head: bytes, path: Path) -> bool:
-        """Whether one of the first lines is a record of Claude Code."""
-        lines = head.split(b"\n")[:50]
-        return any(_is_record(value) for line in lines if (value := _loads(line)) is not None) or (
-            # A first line that is longer than the head.
-            len(lines) == 1 and b'"sessionId"' in head and _OWN.search(head) is not None
-        )
-
-    def session_id(self, stream: BinaryIO) -> str | None:
-        """The first ``sessionId``. A sub-agent's file carries its parent's, so the agent's id is added."""
-        for record in islice(records(stream, SALVAGE), _ID_RECORDS):
-            members = _object(record.value)
-            session, agent = members.get("sessionId"), members.get("agentId")
-            if isinstance(session, str) and session:
-                own = members.get("isSidechain") is True and isinstance(agent, str)
-                return f"{session}.agent-{agent}" if own else session
-        return None
-
-    def read(self, stream: BinaryIO, report: ImportReport) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
-        mapper = _Mapper(report)
-        for record in records(stream, SALVAGE):
-            yield mapper.item(record)
-        mapper.finish()
-
-
-def _loads(line: bytes) -> Any:
-    try:
-        return lenient(line)
-    except ValueError:
-        return None
-
-
 def _is_record(value: Any) -> bool:
     """Whether a value is a whole record, and not an object inside one."""
     if not isinstance(value, dict):
@@ -98,6 +59,38 @@ SALVAGE = Salvage(
     ),
     lambda value: isinstance(value, dict) and (_is_record(value) or "sessionId" in value),
 )
+
+
+class ClaudeCode(RecordFormat):
+    """Reads and writes the transcripts of Claude Code."""
+
+    name = NAME
+    salvage = SALVAGE
+    homes = (Home("CLAUDE_CONFIG_DIR", "~/.claude", ("projects/**/*.jsonl",), keeps_days=30),)
+
+    def sniff(self, head: Head) -> bool:
+        """Whether one of the first lines is a record of Claude Code."""
+        return any(map(_is_record, head.values)) or (
+            # A first line that is longer than the head.
+            b"\n" not in head.raw and b'"sessionId"' in head.raw and _OWN.search(head.raw) is not None
+        )
+
+    def about(self, found: Iterator[Record], source: Source) -> About:
+        """The first ``sessionId``. A sub-agent's file carries its parent's, so the agent's id is added."""
+        for record in islice(found, _ID_RECORDS):
+            members = _object(record.value)
+            session, agent = members.get("sessionId"), members.get("agentId")
+            if isinstance(session, str) and session:
+                own = members.get("isSidechain") is True and isinstance(agent, str)
+                return About(f"{session}.agent-{agent}" if own else session)
+        return About()
+
+    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
+        """See `RecordFormat.read`."""
+        mapper = _Mapper(report)
+        for record in found:
+            yield mapper.item(record)
+        mapper.finish()
 
 
 def _object(value: Any) -> Members:

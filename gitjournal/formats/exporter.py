@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from gitjournal.errors import UsageError
-from gitjournal.formats.importer import raw_digest
+from gitjournal.formats.importer import after_record, raw_digest
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 
@@ -28,6 +28,6 @@ def export_raw(fmt: str, journal: Journal, name: Name, out: BinaryIO) -> int:
     count = 0
     for event in journal.events(name):
         if raw_digest(event):
-            out.write(event.read_file(1))
+            out.write(event.read_file(1) + after_record(event))
             count += 1
     return count

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from gitjournal.foreign import scan, skip_space
-from gitjournal.formats.protocol import Item, RecordFormat
+from gitjournal.formats.protocol import About, Head, Item, RecordFormat, Source
 from gitjournal.formats.records import MAX_RECORD, NOT_JSON, Record, records
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.times import to_ts
@@ -20,23 +19,26 @@ class Records(RecordFormat):
 
     name = "records"
 
-    def sniff(self, head: bytes, path: Path) -> bool:
+    def sniff(self, head: Head) -> bool:
         """Any file can be taken, so this never claims one."""
         return False
 
-    def session_id(self, stream: BinaryIO) -> str | None:
-        """None: what a foreign id is called is not known here."""
-        return None
-
-    def read(self, stream: BinaryIO, report: ImportReport) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
+    def cut(self, stream: BinaryIO) -> Iterator[Record]:
+        """The whole document, or its lines."""
         document = _document(stream)
         if document is not None:
-            yield _item(document)
+            yield document
             return
         stream.seek(0)
-        for record in records(stream):
-            yield _item(record)
+        yield from records(stream)
+
+    def about(self, found: Iterator[Record], source: Source) -> About:
+        """Nothing: what a foreign id is called is not known here."""
+        return About()
+
+    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
+        """See `RecordFormat.read`."""
+        return map(_item, found)
 
 
 def _document(stream: BinaryIO) -> Record | None:

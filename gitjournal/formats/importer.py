@@ -22,10 +22,13 @@ from gitjournal.session import Session
 from gitjournal.writer import Draft
 
 if TYPE_CHECKING:
-    from gitjournal.formats.protocol import Item, Options, RecordFormat, Source
+    from gitjournal.formats.protocol import About, Item, Options, RecordFormat, Source, Strand
 
 #: Name of the side file that holds a record's bytes.
 RAW = "raw"
+#: Member of ``data``: what stands in the source after the record (`Record.after`).
+AFTER = "after"
+_AFTER_MEMBER = b'"after":'
 #: Imports never have another epoch; a live writer that takes over begins with 2.
 EPOCH = 1
 _BATCH_RECORDS = 2000
@@ -37,17 +40,23 @@ _VIEW_BYTES = rules.MAX_EVENT_BYTES - 64 * 1024
 
 def import_records(fmt: RecordFormat, journal: Journal, source: Source, options: Options) -> ImportReport:
     """Import ``source`` into its session. Raises JournalError; the events up to the last full batch stay then."""
-    report = ImportReport(str(source.path), fmt.name, dry_run=options.dry_run)
-    with source.open() as stream:
-        if not stream.read(1):
-            return report
-        stream.seek(0)
-        report.session = _session(fmt.session_id(stream), source, options)
-        stream.seek(0)
-        with _Import(fmt.name, journal, report, options) as run:
-            for item in fmt.read(stream, report):
-                run.take(item)
-            run.finish()
+    reports = [_import(fmt.name, strand, journal, source, options) for strand in fmt.strands(source)]
+    report = reports[0] if reports else ImportReport(str(source.path), fmt.name, dry_run=options.dry_run)
+    report.others = reports[1:]
+    return report
+
+
+def _import(fmt: str, strand: Strand, journal: Journal, source: Source, options: Options) -> ImportReport:
+    report = ImportReport(str(source.path), fmt, dry_run=options.dry_run)
+    found = strand.records()
+    first = next(found, None)
+    if first is None:
+        return report
+    report.session = _session(strand.about.session, source, options)
+    with _Import(fmt, strand.about, journal, report, options) as run:
+        for item in strand.read(itertools.chain((first,), found), report):
+            run.take(item)
+        run.finish()
     return report
 
 
@@ -100,14 +109,17 @@ class _Line:
         """Whether the line has no more records."""
         return self._next is None
 
-    def agrees(self, digest: str, draft: Callable[[], Draft]) -> bool:
-        """Whether the next record of the line is the one with this SHA-256; if so, step over it."""
+    def agrees(self, digest: str, after: bytes, draft: Callable[[], Draft]) -> bool:
+        """Whether the next record of the line is the one with this SHA-256 and this after it; if so, step over it."""
         event = self._next
         if event is None:
             return False
         # Where the bytes are erased or held back, the hash of the body is still there, and import is deterministic.
-        stored = event.members["data_sha256"] if event.withheld else raw_digest(event)
-        same = stored == (_body_digest(draft()) if event.withheld else digest)
+        same: bool
+        if event.withheld:
+            same = event.members["data_sha256"] == _body_digest(draft())
+        else:
+            same = raw_digest(event) == digest and after_record(event) == after
         if same:
             self.matched = self.tip = event.seq
             self._next = self._advance()
@@ -120,6 +132,13 @@ def raw_digest(event: Event) -> str | None:
     return files[0]["sha256"] if files and files[0].get("name") == RAW else None
 
 
+def after_record(event: Event) -> bytes:
+    """What stands in the source after the record that an event was imported from, before the next one."""
+    # Most events have none, and need not be parsed to know it.
+    after = event.stored_data.get(AFTER) if _AFTER_MEMBER in event.raw else None
+    return after.encode() if type(after) is str else b""
+
+
 def _body_digest(draft: Draft) -> str:
     """The ``data_sha256`` that the draft's event has when it is withheld (section 3)."""
     body = {"data": draft.data, "files": [file.entry for file in draft.files]}
@@ -129,8 +148,9 @@ def _body_digest(draft: Draft) -> str:
 class _Import:
     """One run: takes items in order, finds the place to go on, writes in batches."""
 
-    def __init__(self, fmt: str, journal: Journal, report: ImportReport, options: Options) -> None:
+    def __init__(self, fmt: str, about: About, journal: Journal, report: ImportReport, options: Options) -> None:
         self._fmt = fmt
+        self._about = about
         self._journal = journal
         self._report = report
         self._options = options
@@ -182,7 +202,7 @@ class _Import:
     def _count(self, item: Item) -> None:
         report, record = self._report, item.record
         report.records = record.number
-        report.size += len(record.raw)
+        report.size += len(record.raw) + len(record.after)
         report.complete = record.raw.endswith(b"\n")
         if record.fault:
             report.count(record.fault, record.number, record.offset)
@@ -197,7 +217,7 @@ class _Import:
 
     def _is_known(self, item: Item) -> bool:
         digest = sha256(item.record.raw).hexdigest()
-        agreeing = [line for line in self._lines if line.agrees(digest, lambda: self._draft(item))]
+        agreeing = [line for line in self._lines if line.agrees(digest, item.record.after, lambda: self._draft(item))]
         if agreeing:
             self._lines = agreeing
             self._report.skipped_known += 1
@@ -231,7 +251,7 @@ class _Import:
 
     def _create(self) -> Session:
         # Its time is that of the first record: the one time that is there and stays when the file grows.
-        start = Draft("session.start", {"source": self._fmt}, ts=self._batch[0].ts)
+        start = Draft("session.start", {"source": self._fmt, **self._about.start}, ts=self._batch[0].ts)
         name = Name(self._report.session)
         return self._journal.session(name, create=True, start=start, epoch=EPOCH, salted=False)
 
@@ -245,17 +265,16 @@ class _Import:
     def _draft(self, item: Item) -> Draft:
         """The event of a record, without its place."""
         record = item.record
-        data = item.data
+        kind, data, actor = item.type, item.data, item.actor
         if record.is_json:
             data = payload.refer(data, record.value, 1)
         if len(record.raw) > _MEASURE_FROM and len(canonical.dumps(data)) > _VIEW_BYTES:
             self._report.count("too_big", record.number, record.offset)
-            return self._built("native", {"format": self._fmt, "type": "too_big"}, "host", record.raw, record.is_json)
-        return self._built(item.type, data, item.actor, record.raw, record.is_json)
-
-    def _built(self, kind: str, data: dict[str, object], actor: str, raw: bytes, is_json: bool) -> Draft:
-        media = "application/json" if is_json else "application/octet-stream"
-        return Draft(kind, data, actor, ts=self._ts, files=(objects.side_file(raw, media, RAW),))
+            kind, data, actor = "native", {"format": self._fmt, "type": "too_big"}, "host"
+        if record.after:
+            data = {**data, AFTER: record.after.decode()}
+        media = "application/json" if record.is_json else "application/octet-stream"
+        return Draft(kind, data, actor, ts=self._ts, files=(objects.side_file(record.raw, media, RAW), *item.files))
 
 
 def _lines(journal: Journal, session: str) -> list[_Line]:

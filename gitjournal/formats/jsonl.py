@@ -10,7 +10,7 @@ from gitjournal import objects, refs
 from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
 from gitjournal.event import Event
 from gitjournal.export_check import FILES_SUFFIX as FILES_SUFFIX
-from gitjournal.formats.protocol import Options, Source
+from gitjournal.formats.protocol import Head, Options, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
@@ -23,9 +23,9 @@ class Jsonl:
 
     name = "jsonl"
 
-    def sniff(self, head: bytes, path: Path) -> bool:
+    def sniff(self, head: Head) -> bool:
         """Whether the first line is a first event."""
-        line = head.split(b"\n", 1)[0]
+        line = head.raw.split(b"\n", 1)[0]
         return line.startswith(b'{"actor":"') and b'"prev":null' in line and b'"seq":1,' in line and b'"v":1}' in line
 
     def load(self, journal: Journal, source: Source, options: Options) -> ImportReport:

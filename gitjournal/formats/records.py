@@ -1,4 +1,4 @@
-"""Any byte stream as a list of records, without losing a byte (docs/formats/claude-code.md).
+"""Any byte stream as a list of records, without losing a byte (docs/formats/records.md).
 
 A record is a slice of the source: one JSON value with the white space and newline after it, or what stood where
 none could be read. The slices in order are the source. Lines end at ``\\n`` only: U+2028, U+0085 and their kind are
@@ -47,11 +47,17 @@ class Record(NamedTuple):
     glued: bool
     #: Whether ``raw`` is valid UTF-8. If not, the value is that of the text with U+FFFD for bad bytes.
     valid: bool
+    #: What stands between this record and the next one and is part of neither: the comma in a document's array.
+    after: bytes = b""
+    #: In a document: the place of the record, as the steps of a JSON Pointer.
+    at: tuple[str | int, ...] = ()
+    #: Whether ``raw`` is the piece of a document around its records; the value has the members that stand in it.
+    fragment: bool = False
 
     @property
     def is_json(self) -> bool:
         """Whether ``raw`` is exactly one JSON text, so that references into it work."""
-        return self.valid and self.value is not NOT_JSON
+        return self.valid and self.value is not NOT_JSON and not self.fragment
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ class ImportReport:
     places: dict[str, list[Place]] = field(default_factory=dict)
     #: Sentences on what was decided: a new branch and why, a format that was guessed.
     notes: list[str] = field(default_factory=list)
+    #: The other sessions of a source that has several.
+    others: list[ImportReport] = field(default_factory=list)
 
     def count(self, kind: str, record: int, offset: int, number: int = 1) -> None:
         """Note ``number`` oddities of a kind of `KINDS` in one record."""
@@ -75,6 +77,8 @@ class ImportReport:
             out.append("the file is empty: nothing to import")
         out.extend(self.notes)
         out.extend(self._odd_line(kind) for kind in KINDS if self.odd[kind])
+        for other in self.others:
+            out.extend(other.lines())
         return out
 
     def _odd_line(self, kind: str) -> str:
@@ -101,4 +105,5 @@ class ImportReport:
             "odd": {kind: self.odd[kind] for kind in KINDS if self.odd[kind]},
             "places": {kind: [place._asdict() for place in self.places[kind]] for kind in KINDS if kind in self.places},
             "notes": list(self.notes),
+            "others": [other.as_dict() for other in self.others],
         }
