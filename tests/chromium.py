@@ -34,6 +34,7 @@ class Page:
         self._browser = browser
         self._session = session
         self("Page.enable")
+        self("Page.setLifecycleEventsEnabled", enabled=True)
         self("Runtime.enable")
         self("Network.enable")
 
@@ -42,11 +43,20 @@ class Page:
         return self._browser.call(method, params, self._session)
 
     def open(self, path: Path) -> float:
-        """Load a file; the seconds that it took."""
+        """Load a file; the seconds that it took. Asking the document instead may ask the one that is about to go."""
         start = time.monotonic()
-        self("Page.navigate", url=path.as_uri())
-        self.until("document.readyState === 'complete'")
+        loader = self("Page.navigate", url=path.as_uri())["loaderId"]
+        self._browser.hear(self._session, "Page.lifecycleEvent", loaderId=loader, name="load")
         return time.monotonic() - start
+
+    def open_until(self, path: Path, expression: str) -> None:
+        """Load a file again until an expression is true: what one document has stored, the next may not see at once."""
+        for _ in range(100):
+            self.open(path)
+            if self.js(expression):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"never came: {expression}")
 
     def js(self, expression: str) -> Any:
         """The value of an expression, awaited."""
@@ -81,7 +91,8 @@ class Page:
 
     def events(self, method: str) -> list[Any]:
         """What the browser has told of this tab under a name so far."""
-        return [one["params"] for one in self._browser.told if one["method"] == method]
+        told = self._browser.told
+        return [one["params"] for one in told if one["method"] == method and one.get("sessionId") == self._session]
 
     def picture(self, path: Path) -> None:
         """A picture of what is seen."""
@@ -132,6 +143,20 @@ class Browser:
             if answer.get("id") == self._last:
                 assert "error" not in answer, (method, answer["error"])
                 return answer["result"]
+            if "method" in answer:
+                self.told.append(answer)
+
+    def hear(self, session: str, method: str, **params: Any) -> None:
+        """Wait until the browser has told of a tab what has this name and these parameters."""
+        looked = 0
+        while True:
+            for one in self.told[looked:]:
+                if (one["method"], one.get("sessionId")) == (method, session) and params.items() <= one[
+                    "params"
+                ].items():
+                    return
+            looked = len(self.told)
+            answer = self._message()
             if "method" in answer:
                 self.told.append(answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,17 @@ def repo(tmp_path: Path) -> Path:
 def store(repo: Path) -> Store:
     """The repository of `repo`, opened."""
     return Store(repo)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that other users can reach. pytest's own is closed to them anew by every run that begins meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="gitjournal-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        if not all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+            pytest.skip(f"other users cannot reach {folder}")
+        yield folder
 
 
 @pytest.fixture

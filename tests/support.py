@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pygit2
 import rfc8785
 from click.testing import Result
 
@@ -175,6 +176,9 @@ def as_loose(repo: Path, one: PackObject) -> str:
 
 # --- processes -------------------------------------------------------------------------------------
 
+#: A user and a group that own nothing.
+NOBODY = 65534
+
 
 def forked(work: Callable[[], object]) -> int:
     """Run ``work`` in a forked child and wait; its exit status (0 when it returned, 70 when it raised)."""
@@ -196,6 +200,22 @@ def fork(work: Callable[[], object]) -> int:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def as_nobody(work: Callable[[], object]) -> int:
+    """The same as another user, because permissions say nothing to root; what ``work`` needs is in `public`."""
+
+    def run() -> None:
+        if os.geteuid() == 0:
+            # libgit2 looks for root's configuration, which nobody may not even look for.
+            for level in (pygit2.enums.ConfigLevel.GLOBAL, pygit2.enums.ConfigLevel.XDG):
+                pygit2.settings.search_path[level] = ""
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        work()
+
+    return forked(run)
 
 
 def wait(pid: int) -> int:

@@ -14,9 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pygit2
 import pytest
-from support import fork, forked, fsck, git, git_text, wait
+from support import NOBODY, as_nobody, fork, forked, fsck, git, git_text, wait
 
 import gitjournal
 from gitjournal import seqindex, writer
@@ -929,26 +928,17 @@ def test_index_is_stale_after_a_move_of_the_ref(indexed: Journal) -> None:
 # --- disks and clocks ------------------------------------------------------------------------------
 
 
-def test_read_only_folder(journal: Journal, patient: None, tmp_path: Path) -> None:
+def test_read_only_folder(journal: Journal, patient: None, public: Path) -> None:
     """As another user without the right to write sees it: reading and verifying work, writing says why not."""
     with journal.session("s", create=True) as s:
         s.append("message", {"n": 0})
         s.flush()
         s.append("message", {"n": 1})
-        copy = crashed_copy(journal, tmp_path / "copy")
+        copy = crashed_copy(journal, public / "copy")
     shutil.rmtree(copy.path / "gitjournal" / "lease")
     shutil.rmtree(copy.path / "gitjournal" / "index", ignore_errors=True)
 
-    def as_nobody() -> None:
-        for one in [copy.path, *copy.path.rglob("*")]:
-            os.chown(one, 65534, 65534)
-            one.chmod(0o555 if one.is_dir() else 0o444)
-        for parent in copy.path.parents:
-            parent.chmod(parent.stat().st_mode | 0o055)
-        # libgit2 looks for root's configuration, which nobody may not even look for.
-        pygit2.settings.search_path[pygit2.enums.ConfigLevel.GLOBAL] = str(tmp_path)
-        os.setgid(65534)
-        os.setuid(65534)
+    def work() -> None:
         mine = gitjournal.open(copy.path)
         assert numbers(mine) == [0, 1]
         assert mine.event("s", 2).data == {"n": 0}
@@ -968,7 +958,10 @@ def test_read_only_folder(journal: Journal, patient: None, tmp_path: Path) -> No
 
     if os.getuid():
         pytest.skip("needs root to become somebody who may not write")
-    assert forked(as_nobody) == 0
+    for one in [copy.path, *copy.path.rglob("*")]:
+        os.chown(one, NOBODY, NOBODY)
+        one.chmod(0o555 if one.is_dir() else 0o444)
+    assert as_nobody(work) == 0
 
 
 def test_disk_full_at_flush_keeps_the_events(journal: Journal, patient: None, monkeypatch: pytest.MonkeyPatch) -> None:

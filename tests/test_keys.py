@@ -347,7 +347,7 @@ def test_no_agent_at_all(tmp_path: Path) -> None:
 
 @contextmanager
 def lying(answer: Callable[[bytes, socket.socket], None], folder: Path) -> Iterator[Agent]:
-    """An agent that does with each request what ``answer`` says."""
+    """An agent that does with each request what ``answer`` says. Who never comes to an end is not waited for long."""
     path = folder / "lying"
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
@@ -366,7 +366,8 @@ def lying(answer: Callable[[bytes, socket.socket], None], folder: Path) -> Itera
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield Agent(path, timeout=0.4, patience=0.4)
+        patience = 0.4 if answer in (hangs, drips) else 60.0
+        yield Agent(path, timeout=patience, patience=patience)
     finally:
         with socket.socket(socket.AF_UNIX) as last:
             last.connect(str(path))
@@ -385,7 +386,7 @@ def hangs(request: bytes, connection: socket.socket) -> None:
 
 
 def drips(request: bytes, connection: socket.socket) -> None:
-    for byte in string(bytes(1000)):
+    for byte in string(bytes(10_000)):
         connection.sendall(bytes([byte]))
         time.sleep(0.02)
 
@@ -408,13 +409,11 @@ def floods(request: bytes, connection: socket.socket) -> None:
     ],
 )  # fmt: skip
 def test_an_agent_that_does_not_answer_as_it_should(answer: Any, why: str, short: Path) -> None:
-    began = time.monotonic()
     with lying(answer, short) as agent:
         with pytest.raises(StorageError, match=why):
             agent.identities()
         with pytest.raises(StorageError, match=why):
             agent.sign(string(b"ssh-ed25519"), b"data")
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(
