@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self, final
 
 from gitjournal import canonical, rules
 from gitjournal.errors import FormatError
@@ -18,6 +18,8 @@ from gitjournal.errors import FormatError
 # no other `,"epoch":` - inside a string the quotes would be escaped, and the members that follow hold no such name.
 _FRONT = re.compile(rb'\{"actor":"([A-Za-z0-9][A-Za-z0-9._:@/+-]{0,99})","data(?:":|_sha256":"([0-9a-f]{64})"(?=,"e))')
 _REST_AT = b',"epoch":'
+# Digits of the smallest number that is too large.
+_LONG_NUMBER = len(str(rules.MAX_NUMBER))
 _REST = re.compile(
     rb',"epoch":([1-9]\d{0,15})'
     rb'(,"files":\[.+\])?'
@@ -41,12 +43,8 @@ class Source(Protocol):
         """Content of a side file."""
 
 
-class Event:
-    """One immutable event: its canonical bytes and what they say.
-
-    ``raw`` is the stored form, full or withheld. Make one with `parse` (bytes from anywhere), `load` (bytes from a
-    journal) or `build` (members).
-    """
+class _Unsealed:
+    """What an `Event` holds, while it is made: to set six members past a ``__setattr__`` that refuses takes long."""
 
     __slots__ = ("_actor", "_data", "_hash", "_rest", "_source", "_start", "raw", "seq")
 
@@ -59,11 +57,22 @@ class Event:
     _start: int
     _rest: re.Match[bytes]
     _source: Source | None
-    # Set when they are first asked for.
-    _data: Mapping[str, Any]
+    # None and empty until they are first asked for.
+    _data: Mapping[str, Any] | None
     _hash: str
 
-    def __init__(self, raw: bytes, source: Source | None = None) -> None:
+
+@final
+class Event(_Unsealed):
+    """One immutable event: its canonical bytes and what they say.
+
+    ``raw`` is the stored form, full or withheld. Make one with `parse` (bytes from anywhere), ``Event(raw)`` (bytes
+    from a journal) or `build` (members).
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes, source: Source | None = None) -> Self:
         """Read canonical bytes that are known to be an event's: those of a journal.
 
         Checks the form of the header and nothing more; the payload is parsed when it is asked for. ``source`` is
@@ -71,16 +80,26 @@ class Event:
         """
         front = _FRONT.match(raw)
         rest = _REST.fullmatch(raw, raw.rfind(_REST_AT)) if front else None
-        # A withheld event has nothing between its digest and the rest.
-        if front is None or rest is None or (front[2] and front.end() != rest.start()):
+        if front is None or rest is None:
             raise _why_not(raw)
-        put = object.__setattr__
-        put(self, "raw", raw)
-        put(self, "seq", int(rest[6]))
-        put(self, "_actor", front[1])
-        put(self, "_start", 0 if front[2] else front.end())
-        put(self, "_rest", rest)
-        put(self, "_source", source)
+        actor, withheld = front.groups()
+        start = front.end()
+        if withheld:
+            # There is nothing between its digest and the rest.
+            if start != rest.start():
+                raise _why_not(raw)
+            start = 0
+        self = _Unsealed()
+        self.raw = raw
+        self.seq = int(rest[6])
+        self._actor = actor
+        self._start = start
+        self._rest = rest
+        self._source = source
+        self._data = None
+        self._hash = ""
+        self.__class__ = cls
+        return self  # type: ignore[return-value]  # that is what it is now
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Event is immutable, cannot set {name}")
@@ -186,12 +205,13 @@ class Event:
     @property
     def stored_data(self) -> Mapping[str, Any]:
         """The payload as it is stored, tags unresolved; empty for a withheld event. FormatError if it is no JSON."""
-        if self.withheld:
-            return {}
-        data: Mapping[str, Any] | None = getattr(self, "_data", None)
+        data = self._data
         if data is not None:
             return data
-        data = canonical.loads(self._data_bytes)
+        start = self._start
+        if start == 0:
+            return {}
+        data = canonical.loads(self.raw[start : self._rest.start()])
         if type(data) is not dict:
             raise FormatError("bad-member", "data is not an object", seq=self.seq, where="/data")
         object.__setattr__(self, "_data", data)
@@ -224,7 +244,7 @@ class Event:
     @property
     def hash(self) -> str:
         """The event hash (section 3), 64 lower-case hex digits: SHA-256 of the canonical header. Computed once."""
-        digest: str = getattr(self, "_hash", "")
+        digest = self._hash
         if not digest:
             digest = sha256(self.header).hexdigest()
             object.__setattr__(self, "_hash", digest)
@@ -305,19 +325,20 @@ def _session(text: bytes) -> str:
 
 def _check_header(event: Event) -> None:
     """What the patterns do not say: sizes, dates, and the rules of seq 1."""
-    if event.withheld and (event._rest[2] or event._rest[5]):
+    seq, kind, ts, withheld = event.seq, event.type, event.ts, event.withheld
+    epoch, files, prev, salt, session = event._rest.group(1, 2, 4, 5, 7)
+    if withheld and (files or salt):
         raise _why_not(event.raw)
-    _ = event.session
-    seq = event.seq
+    _session(session)
     if len(event.raw) > rules.MAX_EVENT_BYTES:
         raise _too_large(event.raw, seq)
-    if event.epoch >= rules.MAX_NUMBER:
+    if len(epoch) >= _LONG_NUMBER and int(epoch) >= rules.MAX_NUMBER:
         raise FormatError("bad-json", "a number with |x| >= 2^53", seq=seq, where="/epoch")
-    if len(event.type) > rules.MAX_TYPE_BYTES:
-        raise FormatError("bad-member", f"type {event.type!r} {rules.WORDING['type']}", seq=seq, where="/type")
-    if not rules.is_time(event.ts):
-        raise FormatError("bad-member", f"ts {event.ts!r} {rules.WORDING['ts']}", seq=seq, where="/ts")
-    rules.check_place(seq, event.type, first=event.prev is None, withheld=event.withheld)
+    if len(kind) > rules.MAX_TYPE_BYTES:
+        raise FormatError("bad-member", f"type {kind!r} {rules.WORDING['type']}", seq=seq, where="/type")
+    if not rules.is_time(ts):
+        raise FormatError("bad-member", f"ts {ts!r} {rules.WORDING['ts']}", seq=seq, where="/ts")
+    rules.check_place(seq, kind, first=prev is None, withheld=withheld)
 
 
 def _too_large(raw: bytes, seq: int | None = None) -> FormatError:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha1
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -22,11 +22,11 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from gitjournal.files import NotRegular, open_regular
-from gitjournal.pack import BLOB, COMMIT, HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, TREE, Entry, stored_head
+from gitjournal.pack import HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, Entry, stored_head
+from gitjournal.packwalk import KINDS, WINDOW, most_deflated, walk
 from gitjournal.rules import MAX_FILE_BYTES
 
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
-_WINDOW = 128 * 1024
 _MOST_WINDOWS = 8
 # What is read where nothing was read lately, and how many such places are known again.
 _PIECE = 8192
@@ -50,6 +50,11 @@ _STORED_HEAD = 7
 _SHORT = 64
 # Ids that are looked through without a guess at where one should be.
 _MOST_SCANNED = 512
+# Ids that are asked for before an index of at most so many is taken into memory, for one pack at a time.
+_MANY_ASKED = 1000
+_MOST_TABLED = 250_000
+# The bit of an offset that is in the table of those that do not fit.
+_LARGE_OFFSET = 0x80000000
 _FANOUT = 8
 _IDS = _FANOUT + 1024
 _SIGNATURES = (b"PACK\x00\x00\x00\x02", b"PACK\x00\x00\x00\x03")
@@ -61,7 +66,6 @@ _MOST_BASE = 256 * 1024 * 1024
 _MOST_HELD = 16
 
 _T = TypeVar("_T")
-_KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
 
 
 def _remember(cache: dict[int, _T], key: int, value: _T, most: int) -> None:
@@ -115,6 +119,9 @@ class Pack:
         self._large: dict[int, tuple[bytes, bytes]] = {}
         # What was read last outside of any window, and where it begins.
         self._piece = (0, b"")
+        # Offsets by id, once many have been asked for; how many have been since `forget`.
+        self._table: dict[bytes, int] | None = None
+        self._asked = 0
 
     def _read_fanout(self) -> tuple[int, ...]:
         idx = self._idx
@@ -149,6 +156,32 @@ class Pack:
         place = self._find(oid, low, high)
         return self._offset_at(place) if place >= 0 else None
 
+    def offset_next(self, oid: bytes) -> int | None:
+        """As `offset`, for a pack of which one object after the other is wanted, until `forget`."""
+        if self._table is not None:
+            return self._table.get(oid)
+        self._asked += 1
+        if self._asked > max(_MANY_ASKED, self.count >> 5):
+            self._table = self._as_table()
+            # Not soon again for an index that cannot be had as a table.
+            self._asked = -self.count
+        return self.offset(oid)
+
+    def _as_table(self) -> dict[bytes, int] | None:
+        """The index as a dict, if that is small and cannot be read in two ways."""
+        if self.count > _MOST_TABLED:
+            return None
+        ids = list(chain.from_iterable(struct.iter_unpack("20s", self._idx[_IDS : _IDS + 20 * self.count])))
+        offsets = struct.unpack_from(f">{self.count}I", self._idx, self._offsets)
+        table = dict(zip(ids, offsets, strict=True))
+        firsts = b"".join(bytes((first,)) * (b - a) for first, (a, b) in enumerate(pairwise(self._fanout)))
+        in_place = firsts == self._idx[_IDS : _IDS + 20 * self.count : 20] and sorted(table) == ids
+        return table if in_place and max(offsets) < _LARGE_OFFSET else None
+
+    def forget(self) -> None:
+        """Give back the memory for which others than the next ids are asked."""
+        self._table, self._asked = None, 0
+
     def _narrowed(self, oid: bytes, low: int, high: int) -> tuple[int, int]:
         """Where between ``low`` and ``high`` an id must be, if it is there."""
         # Ids are uniformly distributed: it should be here, give or take four sigma.
@@ -171,8 +204,8 @@ class Pack:
 
     def _offset_at(self, place: int) -> int:
         offset: int = _WORD(self._idx, self._offsets + 4 * place)[0]
-        if offset & 0x80000000:
-            at = self._offsets + 4 * self.count + 8 * (offset & 0x7FFFFFFF)
+        if offset & _LARGE_OFFSET:
+            at = self._offsets + 4 * self.count + 8 * (offset - _LARGE_OFFSET)
             if at + 8 > len(self._idx) - 40:
                 raise BadIndex(f"{self.path.name}: index points outside itself")
             (offset,) = struct.unpack_from(">Q", self._idx, at)
@@ -215,14 +248,16 @@ class Pack:
         except IndexError:
             raise BadPack(f"{self.path.name}: cut at {offset}") from None
 
-    def behind(self, offset: int, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes]]:
-        """(kind, content) of the entries behind the one at ``offset``, up to the first delta. BadPack, IndexError."""
+    def behind(self, offset: int, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes, int]]:
+        """(kind, content, offset) of the entries behind that at ``offset``, to the first delta. BadPack, IndexError."""
         _, _, _, offset = self._entry(offset, most)
         while True:
-            kind, _, content, offset = self._entry(offset, most)
+            offset = yield from walk(self._fd, offset, most)
+            kind, _, content, end = self._entry(offset, most)
             if not kind:
                 return
-            yield kind, content
+            yield kind, content, offset
+            offset = end
 
     def _base(self, offset: int, base: int, most: int, held: int) -> tuple[bytes, bytes]:
         """The entry at ``base``, which the delta at ``offset`` builds on; no step to it is larger than ``most``."""
@@ -279,7 +314,7 @@ class Pack:
             at += 1
             if shift > 60:
                 raise BadPack(f"{self.path.name}: size at {offset} does not end")
-        kind, base = _KINDS.get(number, b""), 0
+        kind, base = KINDS.get(number, b""), 0
         if size > most and (kind or size > _MOST_BASE):
             raise TooLarge(kind, size)
         if number == OFS_DELTA:
@@ -306,9 +341,9 @@ class Pack:
 
     def _view(self, offset: int, length: int) -> tuple[bytes, int]:
         """Bytes and where in them ``offset`` is; ``length`` of them are there, or what there is to the pack's end."""
-        start = offset % _WINDOW
+        start = offset % WINDOW
         window = self._windows.get(offset - start)
-        if window is None or start + length > _WINDOW:
+        if window is None or start + length > WINDOW:
             return self._fetch(offset, length)
         return window, start
 
@@ -316,10 +351,10 @@ class Pack:
         begin, piece = self._piece
         if begin <= offset and offset + length <= begin + len(piece):
             return piece, offset - begin
-        start = offset % _WINDOW
+        start = offset % WINDOW
         # Whoever reads here a second time reads on; whoever reads one event here and there does not.
-        if offset - start in self._touched and start + length <= _WINDOW:
-            window = os.pread(self._fd, _WINDOW, offset - start)
+        if offset - start in self._touched and start + length <= WINDOW:
+            window = os.pread(self._fd, WINDOW, offset - start)
             _remember(self._windows, offset - start, window, _MOST_WINDOWS)
             return window, start
         _remember(self._touched, offset - start, True, _MOST_TOUCHED)
@@ -329,8 +364,8 @@ class Pack:
 
     def _inflate(self, place: int, size: int, most: int = 0) -> tuple[bytes, int]:
         """(the ``size`` bytes, offset behind) of the stream at ``place``, of which ``most`` bytes are looked at."""
-        # Deflate grows what it cannot shrink by 5 bytes a 16 KiB block at the worst, if it is asked once.
-        most = min(most or size + (size >> 11) + 64, self.size - place)
+        # If it was asked once: a stream that was flushed piece by piece is longer.
+        most = min(most or most_deflated(size), self.size - place)
         window, at = self._view(place, most)
         stream = window[at : at + most]
         inflater = isal_zlib.decompressobj()
@@ -486,7 +521,7 @@ class Packs:
     def read(self, oid: bytes, most: int = MAX_OBJECT) -> tuple[bytes, bytes] | None:
         """(kind, content) from whichever pack has the object; None when none has. Raises BadPack, TooLarge."""
         last = self._last
-        offset = last.offset(oid) if last is not None else None
+        offset = last.offset_next(oid) if last is not None else None
         found = self._locate(oid) if last is None or offset is None else (last, offset)
         if found is None:
             return None
@@ -501,7 +536,11 @@ class Packs:
                     return other.read_at(offset, most)
             raise
 
-    def behind(self, oid: bytes, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes]]:
+    def asked_first(self) -> Pack | None:
+        """The pack that is asked for an object before all others: that of the last one."""
+        return self._last
+
+    def behind(self, oid: bytes, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes, int]]:
         """What lies behind an object in its pack, as far as it can be read: a guess at what is wanted next."""
         with suppress(BadPack, IndexError, OSError):
             found = self._locate(oid, False)
@@ -532,6 +571,8 @@ class Packs:
         for pack in look.packs.values():
             if pack is not last and (offset := pack.offset(oid)) is not None:
                 self._last = pack
+                if last is not None:
+                    last.forget()
                 return pack, offset
         return None
 
@@ -554,6 +595,8 @@ class Packs:
             with suppress(FileNotFoundError, NotRegular, BadPack):
                 # Not `with_suffix`, for which the name ``.idx`` has none.
                 packs[name] = Pack(self.folder / f"{name[:-4]}.pack")
+        if self._last is not None:
+            self._last.forget()
         self._last = None
         self._look = look = _Look(names, packs)
         return look

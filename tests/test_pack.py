@@ -36,7 +36,7 @@ from support import (
     pack_order,
 )
 
-from gitjournal import pack, store
+from gitjournal import pack, packread, store
 from gitjournal.errors import StorageError, VerificationError
 from gitjournal.objects import git_id
 from gitjournal.pack import BLOB, COMMIT, OFS_DELTA, REF_DELTA, TREE
@@ -860,3 +860,59 @@ def test_the_wrong_type_is_refused(repo: Path) -> None:
             with pytest.raises(VerificationError, match="does not hold what its id says"):
                 reader.read(one.oid, kind)
     assert {one.kind for one in objects} == {COMMIT, TREE, BLOB}
+
+
+# --- an index as a table -------------------------------------------------------------------------
+
+
+def _ids_at(index: bytearray, place: int) -> slice:
+    return slice(packread._IDS + 20 * place, packread._IDS + 20 * place + 20)
+
+
+def _swapped(index: bytearray) -> None:
+    one, other = _ids_at(index, 3), _ids_at(index, 200)
+    index[one], index[other] = index[other], index[one]
+
+
+def _twice(index: bytearray) -> None:
+    index[_ids_at(index, 8)] = index[_ids_at(index, 7)]
+
+
+def _far_away(index: bytearray) -> None:
+    at = packread._IDS + 24 * 400 + 4 * 5
+    index[at : at + 4] = b"\x80\0\0\0"
+
+
+@pytest.mark.parametrize("change", [None, _swapped, _twice, _far_away])
+def test_an_index_in_memory_says_what_the_index_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[bytearray], None] | None
+) -> None:
+    contents = [b"object %d" % number for number in range(400)]
+    ids = [git_id(b"blob", content) for content in contents]
+    path = pack.write(tmp_path, [(pack.BLOB, *pair) for pair in zip(ids, contents, strict=True)], sync=False)
+    index = path.with_suffix(".idx")
+    raw = bytearray(index.read_bytes())
+    if change:
+        change(raw)
+        index.chmod(0o644)
+        index.write_bytes(raw)
+    opened = Pack(path)
+
+    def said(ask: Callable[[bytes], int | None]) -> list[object]:
+        found: list[object] = []
+        for oid in [*ids, bytes(20), b"\xff" * 20]:
+            try:
+                found.append(ask(oid))
+            except BadPack as error:
+                found.append(str(error))
+        return found
+
+    expected = said(opened.offset)
+    monkeypatch.setattr(packread, "_MANY_ASKED", 10)
+    assert [said(opened.offset_next) for _ in range(2)] == [expected] * 2
+    assert (opened._table is not None) == (change is None)
+    opened.forget()
+    assert opened._table is None and said(opened.offset_next) == expected
+    monkeypatch.setattr(packread, "_MOST_TABLED", 399)
+    opened.forget()
+    assert said(opened.offset_next) == expected and opened._table is None
