@@ -5,7 +5,7 @@ Floor 2. Path = seq in the head's tree, so reading walks no commits (docs/format
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,9 @@ from gitjournal.event import Event, may_hold_tags
 from gitjournal.objects import Commit, Deriver
 from gitjournal.seqindex import SeqIndex
 from gitjournal.store import Store
+
+# Events of one read for which it pays to have somebody read ahead.
+_LONG = 2000
 
 
 class Appended(NamedTuple):
@@ -156,16 +159,12 @@ class Chain:
         return event.read_file(number)
 
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
-        read = self.store.run(b"blob").read
-        root = self.store.read(root_id, b"tree")
-        middle = b""
-        for first in range((after + 1) // 100 * 100, last + 1, 100):
-            if not middle or first % objects.MIDDLE_SPAN == 0:
-                middle = self.store.read(_entry(root, objects.root_entry(first)), b"tree")
-            leaf = self.store.read(_entry(middle, objects.middle_entry(first)), b"tree")
-            for seq, blob, files in objects.leaf_events(leaf):
-                if after < seq <= last:
-                    yield self._event(read(blob), files)
+        read: Callable[[bytes], bytes] = self.store.run(b"blob").read
+        if self.store.ahead is not None and last - after >= _LONG:
+            read = self.store.ahead.reader(root_id, after, last, read)
+        for _, blob, files in blobs(self.store, root_id, after, last):
+            raw = read(blob)
+            yield Event(raw, _Files(self, files) if files or may_hold_tags(raw) else None)
 
     def _leaf(self, root_id: bytes, seq: int) -> bytes:
         root = self.store.read_again(root_id, b"tree")
@@ -298,6 +297,19 @@ class _Files:
         if not 1 <= number <= len(self._ids):
             raise NotFound(f"event {event.seq} of {self._chain.name} has no side file {number}")
         return self._chain.store.read(self._ids[number - 1], b"blob")
+
+
+def blobs(store: Store, root_id: bytes, after: int, last: int) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
+    """(seq, blob id, ids of side files) of events ``after`` < seq <= ``last`` in a root tree. VerificationError."""
+    root = store.read(root_id, b"tree")
+    middle = b""
+    for first in range((after + 1) // 100 * 100, last + 1, 100):
+        if not middle or first % objects.MIDDLE_SPAN == 0:
+            middle = store.read(_entry(root, objects.root_entry(first)), b"tree")
+        leaf = store.read(_entry(middle, objects.middle_entry(first)), b"tree")
+        for entry in objects.leaf_events(leaf):
+            if after < entry[0] <= last:
+                yield entry
 
 
 def branch_origin(event: Event) -> tuple[refs.Name, int, str] | None:

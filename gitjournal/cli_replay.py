@@ -44,9 +44,10 @@ def replay(app: App, name: str, only_context: bool, as_json: bool) -> None:
     """Show the state of a session after an event: status, turns, tokens, tool calls, errors, compactions, context.
 
     The state is worked out from events 1 to SEQ alone (docs/events.md); the status of the newest event also from
-    whether somebody holds the branch now. --json gives all of it. --context is what the model saw at SEQ, whatever
-    was compacted later.
+    whether somebody holds the branch now, and whether the session is archived or terminated as a whole. --json gives
+    all of it. --context is what the model saw at SEQ, whatever was compacted later.
     """
+    from gitjournal.ahead import reading
     from gitjournal.render import gist
     from gitjournal.state import entry_of, fold
     from gitjournal.state_form import plain_json
@@ -54,8 +55,11 @@ def replay(app: App, name: str, only_context: bool, as_json: bool) -> None:
     journal = app.journal()
     branch, seq = position(journal, name)
     # What entries say takes memory and time, and the text shows that of a few.
-    state = fold(journal.events(branch, to=seq), seq, parts=as_json or only_context)
+    with reading(journal.store):
+        state = fold(journal.events(branch, to=seq), seq, parts=as_json or only_context)
     status = state.status(_live(journal, branch, seq))
+    if seq == journal.head(branch).seq:
+        state, status = _as_a_whole(journal, branch, state, status)
     if as_json:
         app.json_line(plain_json(state.context if only_context else {**status._asdict(), **state.members()}))
         return
@@ -68,6 +72,17 @@ def replay(app: App, name: str, only_context: bool, as_json: bool) -> None:
             last = state.context[-_LAST_ENTRIES:]
             entries = [entry_of(journal.event(branch, entry["seq"])) for entry in last]
             _say_last_entries(app, entries, len(state.context))
+
+
+def _as_a_whole(journal: Journal, branch: Name, state: SessionState, status: Status) -> tuple[SessionState, Status]:
+    """The newest state of a branch as its session's: that is archived, and over, as its trunk says."""
+    from dataclasses import replace
+
+    from gitjournal.resume import trunk_state
+
+    whole = trunk_state(journal, branch, state)
+    over = status._replace(status="terminated", stop_reason="terminated", blocking=())
+    return replace(state, archived=whole.archived), over if whole.terminated else status
 
 
 def _live(journal: Journal, branch: Name, seq: int) -> bool:

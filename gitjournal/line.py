@@ -41,20 +41,20 @@ class Line:
 
     def faults(self, event: Event) -> Iterator[tuple[str, str]]:
         """(code, text) for each rule that the next event breaks; then it is the newest event all the same."""
-        digest = event.hash
+        digest, session, epoch, kind = event.hash, event.session, event.epoch, event.type
         if event.seq != self.seq + 1:
             yield "bad-seq", f"seq {event.seq} follows {self.seq}"
         if event.prev != self.prev and not self._prev_lost:
             yield "broken-link", f"prev is {event.prev}, the event before has {self.prev}"
-        if event.epoch < self.epoch:
-            yield "bad-epoch", f"epoch falls from {self.epoch} to {event.epoch}"
-        if self.session is not None and event.session != self.session and event.type != "session.fork":
-            yield "bad-session", f"session changes from {self.session!r} to {event.session!r}"
-        if event.type in ("session.branch", "session.fork"):
+        if epoch < self.epoch:
+            yield "bad-epoch", f"epoch falls from {self.epoch} to {epoch}"
+        if self.session is not None and session != self.session and kind != "session.fork":
+            yield "bad-session", f"session changes from {self.session!r} to {session!r}"
+        if kind in ("session.branch", "session.fork"):
             yield from self._fork_faults(event)
         self.seq += 1
         self._prev_lost = False
-        self.prev, self.session, self.epoch = digest, event.session, max(self.epoch, event.epoch)
+        self.prev, self.session, self.epoch = digest, session, max(self.epoch, epoch)
         self.hashes += bytes.fromhex(digest)
 
     def _fork_faults(self, event: Event) -> Iterator[tuple[str, str]]:

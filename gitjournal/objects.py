@@ -11,11 +11,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from hashlib import sha1, sha256
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from gitjournal import rules
 from gitjournal.errors import FormatError
-from gitjournal.event import Event
 
 #: Largest size of an event's blob, and the code for a larger one (docs/verification.md section 4).
 EVENT_LIMIT = (rules.MAX_EVENT_BYTES, "bad-member")
@@ -140,6 +139,38 @@ _COMMIT = re.compile(
 )
 
 
+class Told(Protocol):
+    """What an event says of the objects that follow from it."""
+
+    @property
+    def seq(self) -> int:
+        """Position along the branch."""
+
+    @property
+    def raw(self) -> bytes:
+        """The canonical bytes; nobody looks at them who gives the git id of them."""
+
+    @property
+    def session(self) -> str:
+        """Id of its session."""
+
+    @property
+    def ts(self) -> str:
+        """Wall-clock time."""
+
+    @property
+    def type(self) -> str:
+        """What kind of event it is."""
+
+    @property
+    def actor(self) -> str:
+        """Who acted."""
+
+    @property
+    def hash(self) -> str:
+        """The event hash, hex."""
+
+
 class Commit(NamedTuple):
     """What a commit of a session says. ``signature`` is the armoured SSHSIG block, or None."""
 
@@ -178,7 +209,7 @@ def parse_commit(raw: bytes) -> Commit | None:
     )
 
 
-def commit_bytes(event: Event, tree: bytes, parent: bytes | None, time: int, signature: str | None = None) -> bytes:
+def commit_bytes(event: Told, tree: bytes, parent: bytes | None, time: int, signature: str | None = None) -> bytes:
     """The commit of ``event``, byte for byte (section 6). ``time`` is in Unix seconds, already clamped."""
     actor = event.actor
     parent_line = f"parent {parent.hex()}\n" if parent is not None else ""
@@ -238,13 +269,13 @@ class Deriver:
             setattr(twin, name, getattr(self, name))
         return twin
 
-    def sign(self, event: Event, signature: str) -> tuple[bytes, bytes]:
+    def sign(self, event: Told, signature: str) -> tuple[bytes, bytes]:
         """Give the commit of ``event``, pushed last, an armoured SSHSIG; its new (id, bytes)."""
         commit = commit_bytes(event, self._tree, self._before, self.time, signature)
         self.head = git_id(b"commit", commit)
         return self.head, commit
 
-    def push(self, event: Event, file_ids: Sequence[bytes] = (), blob_id: bytes | None = None) -> Derived:
+    def push(self, event: Told, file_ids: Sequence[bytes] = (), blob_id: bytes | None = None) -> Derived:
         """Derive the objects of the next event. The caller has checked that it is the next one.
 
         ``blob_id`` is the git id of the event's bytes, if the caller has computed it.

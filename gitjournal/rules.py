@@ -164,7 +164,8 @@ def is_ts(value: object) -> bool:
 def is_time(ts: str) -> bool:
     """Whether a ``ts`` of the right form is a moment from 1970 on."""
     try:
-        return unix_seconds(ts) >= 0
+        # A moment before 1970 is in a minute before it.
+        return ts[17:19] < "60" and _minute(ts[:16]) >= 0
     except ValueError:
         return False
 

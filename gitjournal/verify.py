@@ -7,18 +7,19 @@ and each derived id must be the one that git has. The result is data; printing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitjournal import objects, tail
+from gitjournal import aside, objects, tail
+from gitjournal.aside import Aside
 from gitjournal.checks import Checks, LineCheck
 from gitjournal.errors import BadRef, FormatError, NotFound, VerificationError
 from gitjournal.event import Event
-from gitjournal.objects import Deriver
+from gitjournal.objects import Derived, Deriver
 from gitjournal.verdict import MAX_FINDINGS, Finding, Report
 from gitjournal.walk import History, Pages
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from gitjournal.journal import Journal
     from gitjournal.refs import Name
 
+
+# Events of a line for which it pays to begin another process.
+_LONG = 2000
 
 __all__ = ["MAX_FINDINGS", "Checks", "Finding", "Report", "verify", "verify_session"]
 
@@ -81,28 +85,58 @@ def _as_own(own: _Check | None, chain: Chain) -> _Check | None:
 
 def _checked(chain: Chain, checks: Checks, *, known: Sequence[_Check] = (), is_copy: bool = False) -> _Check:
     """Check one line; ``known`` are lines that have been checked, and may begin with the same events."""
-    check = _Check(chain, checks, is_copy=is_copy)
-    check.known = [one.derived for one in known if not one.report.findings]
-    try:
-        check.run()
-    except _LeadsElsewhereError:
-        check = _Check(chain, checks, is_copy=is_copy, walk=True)
-        check.run()
-    return check
+    shared = [one.derived for one in known if not one.report.findings]
+    helped = aside.is_possible()
+    while True:
+        check = _Check(chain, checks, is_copy=is_copy, helped=helped)
+        check.known = shared
+        try:
+            check.run()
+            return check
+        except _NotAsDerivedError:
+            # What it is, one process says that looks at all in order.
+            helped = False
+        except _LeadsElsewhereError:
+            check = _Check(chain, checks, is_copy=is_copy, walk=True)
+            check.run()
+            return check
 
 
 class _LeadsElsewhereError(Exception):
     """What the events derive is there, and yet the ref leads to other commits."""
 
 
+class _NotAsDerivedError(Exception):
+    """The other process has not found all that the events derive, for whatever reason."""
+
+
+class _Told(NamedTuple):
+    """What the other process is told of an event."""
+
+    seq: int
+    session: str
+    ts: str
+    type: str
+    actor: str
+    hash: str
+    files: Sequence[bytes]
+    blob: bytes
+    raw: bytes = b""
+
+
 class _Check:
     """One run over one branch.
+
+    Half of the work is to look for what the events derive. For a long line another process does it (``helped``): if
+    all is there that is all it says, and if not, nothing of the run counts.
 
     Deriving needs no walk while the derived commits are there and the last one is the head. From the first one that
     is not there on, or from the start with ``walk``, the commits that the ref leads to are compared one by one.
     """
 
-    def __init__(self, chain: Chain, checks: Checks, *, is_copy: bool = False, walk: bool = False) -> None:
+    def __init__(
+        self, chain: Chain, checks: Checks, *, is_copy: bool = False, walk: bool = False, helped: bool = False
+    ) -> None:
         """``is_copy``: what a remote has, of which nothing was kept here, and that has no tail."""
         self.chain = chain
         self.store = chain.store
@@ -113,7 +147,13 @@ class _Check:
         self._along = LineCheck(self.report, checks)
         self.line = self._along.line
         self._deriver = Deriver()
+        # By the index, as git finds it: neighbours alone would also be what an index hides.
+        self._blobs = chain.store.run(b"blob", indexed=True)
         self._walk = walk
+        self._helped = helped
+        self._aside: Aside | None = None
+        # What the other process will be told next: `_Told` of each event of a page.
+        self._telling: list[tuple[Any, ...]] = []
         self._history: History | None = None
         #: Ids of the commits that were derived and found, without looking where the ref leads; 20 bytes each.
         self.derived = bytearray()
@@ -164,9 +204,52 @@ class _Check:
         self._last = self.report.head_seq = commit.seq
         if self._walk:
             self._follow(oid)
+        if self._helped and self._last >= _LONG:
+            self._check_with_help(oid, commit.tree)
+            return
         self._check_events(oid, commit.tree)
         if self._history is None and not (self._deriving and self._deriver.head == oid):
             self._follow(oid)
+
+    def _check_with_help(self, head: bytes, root: bytes) -> None:
+        """`_check_events`, while another process looks for what they derive. _NotAsDerivedError unless all is there."""
+        try:
+            helper = Aside(self._find_derived)
+        except OSError:
+            raise _NotAsDerivedError from None
+        with helper:
+            self._aside = helper
+            self._check_events(head, root)
+            self._tell()
+            helper.hang_up()
+            answer = list(helper.answers())
+        if len(answer) != 1 or answer[0][-20:] != head:
+            raise _NotAsDerivedError
+        self.derived += answer[0]
+
+    def _find_derived(self, messages: Iterator[list[tuple[Any, ...]]], answer: Callable[[bytes], None]) -> None:
+        """The work of the other process: answers with the ids of all commits, or not at all."""
+        for message in messages:
+            for told in message:
+                event = _Told(*told)
+                derived = self._deriver.push(event, event.files, event.blob)
+                if not self._is_known(event.seq, derived.commit[0]) and not self._holds(derived):
+                    return
+                self.derived += derived.commit[0]
+        answer(bytes(self.derived))
+
+    def _holds(self, derived: Derived) -> bool:
+        kept = self.store.holds
+        return kept(derived.commit[0], b"commit", derived.commit[1]) and all(
+            kept(oid, b"tree", content) for oid, content in derived.trees
+        )
+
+    def _tell(self) -> None:
+        """Tell the other process of the events of a page."""
+        if self._aside is not None:
+            told, self._telling = self._telling, []
+            if not (self._deriving and self._aside.tell(told)):
+                raise _NotAsDerivedError
 
     def _follow(self, oid: bytes) -> None:
         """From here on compare with the commits that the ref leads to. _LeadsElsewhereError when others were found."""
@@ -192,6 +275,7 @@ class _Check:
             if self.report.full:
                 self._along.cut_short()
                 return
+            self._tell()
 
     def _page(self, pages: Pages, first: int) -> dict[int, tuple[bytes, Sequence[bytes]]] | None:
         try:
@@ -220,8 +304,7 @@ class _Check:
             self.report.add("missing-object", seq, "", "the event is not in the head's tree")
             return None
         try:
-            # By the index, as git finds it: a run of neighbours would also find what an index hides.
-            return Event.parse(self.store.read(blob, b"blob", objects.EVENT_LIMIT))
+            return Event.parse(self._blobs.read(blob))
         except (VerificationError, FormatError) as error:
             self.report.add(error.code, seq, blob.hex(), str(error))
         return None
@@ -253,6 +336,10 @@ class _Check:
     def _check_commit(self, head: bytes, event: Event, files: Sequence[bytes], blob: bytes) -> None:
         """The commit and trees that the event derives must be there, byte for byte."""
         if not self._deriving:
+            return
+        if self._aside is not None:
+            told = (event.seq, event.session, event.ts, event.type, event.actor, event.hash, files, blob)
+            self._telling.append(told)
             return
         derived = self._deriver.push(event, files, blob)
         commit = derived.commit
