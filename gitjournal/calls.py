@@ -55,7 +55,7 @@ class Calls:
             self._close(data)
         elif kind == "session.interrupt":
             for one in self._open.values():
-                one["requires"] = one["requires"] if one["approved"] is not None else None
+                one["requires"] = None
         for part in _objects(data.get("parts")):
             if part.get("type") == "tool_call" and part.get("id") and isinstance(part["id"], str):
                 if part["id"] not in self._open:
@@ -89,10 +89,17 @@ class Calls:
                 return call_id
         return new_id()
 
-    def check_free(self, call_id: str) -> None:
-        """UsageError when a call of that id has begun and has no result."""
-        if call_id in self._open and call_id not in self._asked:
+    def check_free(self, call_id: str, name: str) -> None:
+        """UsageError when a call of that id has begun and has no result, or the model has asked for another tool."""
+        known = self._open.get(call_id)
+        if known and call_id not in self._asked:
             raise UsageError(f"call {call_id!a:.80} is open already")
+        if known and not is_same_call(known["name"], name):
+            raise UsageError(f"call {call_id!a:.80} is one of {known['name']!a:.80}, not of {name!a:.80}")
+
+    def oldest(self, name: object) -> str | None:
+        """The id of the first open call of a tool, of those that are known without reading; None when there is none."""
+        return next((call_id for call_id, call in self._open.items() if call["name"] == name), None)
 
     def open(self, call_id: str) -> Mapping[str, Any]:
         """The open call of that id. UsageError when there is none."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from gitjournal import providers, rules
+from gitjournal import counters, providers, rules
 from gitjournal.errors import UsageError
 from gitjournal.plain import kind, plain
 from gitjournal.vocabulary import (
@@ -64,13 +64,14 @@ def response(
 ) -> Data:
     """Of a ``model.response``: text, parts, or what an OpenAI or Anthropic client returned. What is named wins."""
     value = plain(content, "the response")
-    data = providers.response(value) if isinstance(value, dict) else None
+    counts = None if usage is None else plain(usage, "usage")
+    data = providers.response(value, counts) if isinstance(value, dict) else None
     if data is None:
         data = {"parts": found} if (found := _spoken(value, content)) else {}
     else:
         data |= _given(**{"provider.name": _provider(content)})
-    if usage is not None:
-        data |= providers.usage(plain(usage, "usage"))
+    if counts is not None:
+        data |= counters.usage(counts)
     named = {"response.id": id, "response.model": model, "finish_reason": finish_reason, "provider.name": provider}
     data |= _given(**{member: _text(member, text) for member, text in named.items()})
     if not data:
@@ -100,7 +101,7 @@ def error(what: str | BaseException, kind: str | None = None, where: str | None 
     if isinstance(what, BaseException):
         kind = kind or type(what).__name__
         what = shown(what)
-    return _given(message=_needed("message", what), where=_text("where", where), **{"error.type": _text("kind", kind)})
+    return _given(message=_needed("message", what), where=_text("where", where), **{"error.type": _text("type", kind)})
 
 
 def shown(error: BaseException) -> str:
@@ -162,7 +163,7 @@ def start(
         project=project,
         parent=None if parent is None else _parent(parent),
         title=None if title is None else _title(title),
-        labels=None if labels is None else _labels(labels),
+        labels=None if labels is None or labels in ([], ()) else _labels(labels),
     )
     check_trust(data)
     return data
@@ -203,9 +204,10 @@ def update(
     """Of a ``session.update``."""
     if summary is not None and not is_summary(summary):
         raise UsageError(f"a summary is at most {MAX_SUMMARY:,} characters of text{_length(summary)}")
+    # One of white space alone would hide what is shown when there is none.
     data = _given(
         title=None if title is None else _title(title),
-        summary=summary,
+        summary=None if summary is None else summary.strip(),
         archived=None if archived is None else _flag("archived", archived),
         add_labels=None if add_labels is None else _labels(add_labels),
         remove_labels=None if remove_labels is None else _labels(remove_labels),
@@ -222,7 +224,7 @@ def _title(title: object) -> str:
             f"a title is one line of at most {MAX_TITLE} characters, without control characters"
             + (f", not {title!a:.80}" if faulty else _length(title))
         )
-    return str(title)
+    return str(title).strip()
 
 
 def _length(text: object) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from gitjournal.canonical import MAX_DEPTH
 from gitjournal.errors import UsageError
 
+_EXACT = frozenset({str, int, float, bool, type(None)})
 _HINT = "Give JSON values, dataclasses, or objects with model_dump (those of the OpenAI and Anthropic clients)."
 
 
@@ -37,6 +38,14 @@ def plain(value: object, what: str, level: int = 1) -> Any:
     if callable(getattr(value, "model_dump", None)):
         return plain(_dumped(value), what, level + 1)
     raise UsageError(f"{what} holds a {kind(value)}, which an event cannot keep", hint=_HINT)
+
+
+def is_plain(value: object, level: int = 1) -> bool:
+    """Whether `plain` has nothing to make of a value, so far as an event can be nested at all."""
+    if level > MAX_DEPTH or type(value) in _EXACT:
+        return True
+    items = value.values() if type(value) is dict else value if type(value) is list else None
+    return items is not None and all(is_plain(item, level + 1) for item in items)
 
 
 def kind(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What model providers answer, in the words of docs/events.md: parts, usage, finish reason.
+"""What model providers answer, in the words of docs/events.md: parts, finish reason; their usage is in `counters`.
 
 Floor 0, pure. Knows three shapes, as plain values: OpenAI chat completions (which many servers speak), OpenAI
 responses, Anthropic messages. Depends on none of their clients.
@@ -11,18 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitjournal import canonical
+from gitjournal.counters import usage
 from gitjournal.errors import FormatError, UsageError
 from gitjournal.plain import kind, without_nulls
-from gitjournal.vocabulary import USAGE
 
 Part = dict[str, Any]
 Data = dict[str, Any]
 
-_INPUT, _OUTPUT, _READ, _WRITE, _REASONING = USAGE
-_PREFIX = "gen_ai.usage."
-_READ_KEY, _WRITE_KEY = "cache_read_input_tokens", "cache_creation_input_tokens"
-#: More tokens than this in one response are a mistake.
-MOST_TOKENS = 10**12
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
 #: Their words for why a response ended, where OpenTelemetry has another.
 _FINISH = {
@@ -35,6 +30,22 @@ _FINISH = {
     "function_call": "tool_call",
     "refusal": "content_filter",
 }
+#: Whose models are called so, in OpenTelemetry's words. Others that offer them put a name of their own before.
+_MODELS = (
+    (re.compile(r"claude-|anthropic/"), "anthropic"),
+    (re.compile(r"(chat)?gpt-|o[1-9](-|$)|codex-|text-embedding-|openai/"), "openai"),
+    (re.compile(r"gemini-|google/gemini-"), "gcp.gemini"),
+    (re.compile(r"grok-|x-ai/"), "x_ai"),
+    (re.compile(r"(open-)?(mistral|mixtral)-|(code|mini|magi|pix)stral-|devstral-|mistralai/"), "mistral_ai"),
+    (re.compile(r"deepseek-|deepseek/"), "deepseek"),
+    (re.compile(r"command-|cohere/"), "cohere"),
+    (re.compile(r"(\w+\.)?(anthropic|amazon|meta|cohere|mistral|deepseek)\."), "aws.bedrock"),
+)
+
+
+def provider_of(model: str) -> str | None:
+    """Who a model is from, as ``gen_ai.provider.name`` says it, by the model's name; None when that does not tell."""
+    return next((provider for form, provider in _MODELS if form.match(model)), None)
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -116,6 +127,18 @@ def _call(block: Part) -> list[Part]:
     return [part | {"arguments": _arguments(block.get("arguments"))}]
 
 
+def _client_call(block: Part) -> list[Part]:
+    """A call that the client answers by its ``call_id``, of a tool that has a type of its own, or a name."""
+    arguments = _ARGUMENTS[block["type"]]
+    part = _renamed("tool_call", block, id="call_id", arguments=arguments)
+    part.pop("status", None)
+    return [{"name": block["type"].removesuffix("_call"), **part}]
+
+
+def _output(block: Part) -> list[Part]:
+    return [_renamed("tool_call_response", block, id="call_id", response="output")]
+
+
 def is_message(value: Any) -> bool:
     """Whether a value is a message of a chat, which has a role and no type."""
     return isinstance(value, dict) and "type" not in value and isinstance(value.get("role"), str)
@@ -126,12 +149,28 @@ def _message(message: Mapping[str, Any]) -> list[Part]:
     content = message.get("content") or []
     if message.get("tool_call_id") is not None:
         return [_sound({"type": "tool_call_response", "id": message["tool_call_id"], "response": content})]
+    if message.get("role") == "function":
+        # The older form: the name of the function stands for the call.
+        return [{"type": "tool_call_response", "id": None, "name": message.get("name"), "response": content}]
     thought = message.get("reasoning_content") or message.get("reasoning")
     found = [{"type": "reasoning", "content": thought}] if isinstance(thought, str) else []
     found += parts(content)
+    found += _audio(message.get("audio"))
     if isinstance(message.get("refusal"), str):
         found.append({"type": "refusal", "content": message["refusal"]})
-    return found + [_chat_call(call) for call in _list(message.get("tool_calls"))]
+    found += [_chat_call(call) for call in _list(message.get("tool_calls"))]
+    # The name of calls before there were several in one message; its result has the role "function" and no id.
+    older = message.get("function_call")
+    return found + ([_chat_call({"function": older})] if older is not None else [])
+
+
+def _audio(audio: Any) -> list[Part]:
+    """What a model spoke: its words, and the sound, whose kind only the request knows."""
+    if not isinstance(audio, dict):
+        return []
+    said: list[Part] = [{"type": "text", "content": audio["transcript"]}] if audio.get("transcript") else []
+    sound = [{"type": "blob", "modality": "audio", "content": audio["data"]}] if audio.get("data") else []
+    return [_sound(part) for part in said + sound]
 
 
 def _image(block: Part) -> list[Part]:
@@ -163,6 +202,14 @@ def _arguments(value: Any) -> Any:
         return value
 
 
+#: Calls of the responses API that the client answers, and which member says what is asked for.
+_ARGUMENTS = {
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "computer_call": "action",
+    "apply_patch_call": "operation",
+}
 _READERS: dict[str, Callable[[Part], list[Part]]] = {
     "text": _text,
     "output_text": _text,
@@ -173,7 +220,8 @@ _READERS: dict[str, Callable[[Part], list[Part]]] = {
     "tool_use": lambda block: [_renamed("tool_call", block, id="id", name="name", arguments="input")],
     "tool_result": lambda block: [_renamed("tool_call_response", block, id="tool_use_id", response="content")],
     "function_call": _call,
-    "function_call_output": lambda block: [_renamed("tool_call_response", block, id="call_id", response="output")],
+    **dict.fromkeys(_ARGUMENTS, _client_call),
+    **{f"{name}_output": _output for name in ("function_call", *_ARGUMENTS)},
     "message": _message,
     "image": _image,
     "image_url": _image,
@@ -184,9 +232,10 @@ _READERS: dict[str, Callable[[Part], list[Part]]] = {
 # --- responses -----------------------------------------------------------------------------------
 
 
-def response(answer: Mapping[str, Any]) -> Data | None:
+def response(answer: Mapping[str, Any], counts: object = None) -> Data | None:
     """The data of a ``model.response`` for a provider's response; None when it has none of the three shapes.
 
+    ``counts`` is usage that a caller names: it wins, and that of the response is kept as it came.
     UsageError for an id, model or finish reason that is no text, and for one of several choices, or a piece of a
     stream: which of them was used, only the caller knows.
     """
@@ -201,8 +250,9 @@ def response(answer: Mapping[str, Any]) -> Data | None:
     data |= {"response.id": answer.get("id"), "response.model": answer.get("model")}
     for name in ("response.id", "response.model", "finish_reason"):
         _text_or_none(name, data.get(name))
-    if answer.get("usage") is not None:
-        data |= usage(answer["usage"])
+    own = answer.get("usage")
+    if own is not None:
+        data |= usage(own) if counts is None else {"native_usage": without_nulls(own)}
     return {name: value for name, value in data.items() if value not in (None, [])}
 
 
@@ -231,97 +281,8 @@ def _chat_call(call: Any) -> Part:
 def _items(answer: Mapping[str, Any]) -> Data:
     found = parts(answer.get("output") or [])
     status = answer.get("status")
-    reason = _detail(answer, "incomplete_details", "reason")
+    details = answer.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
     calls = any(part["type"] == "tool_call" for part in found)
     ended = {"completed": "tool_call" if calls else "stop", "failed": "error"}.get(str(status), reason or status)
     return {"parts": found, "finish_reason": finish_reason(ended)}
-
-
-# --- usage ---------------------------------------------------------------------------------------
-
-
-def usage(counts: Any) -> Data:
-    """``usage`` in our counters, and ``native_usage`` when the counters came in a provider's form.
-
-    Takes our names (the prefix may be left out) and those of the three shapes. UsageError names a counter that is not
-    known or is given twice, one that is no whole number from 0 to `MOST_TOKENS`, and one that is more than the counter
-    that includes it.
-    """
-    if not isinstance(counts, Mapping):
-        raise UsageError("usage is an object of token counters")
-    if not counts:
-        return {}
-    ours = {f"{_PREFIX}{name.removeprefix(_PREFIX)}": count for name, count in counts.items()}
-    if any(name.startswith(_PREFIX) for name in counts) or ours.keys() <= set(USAGE):
-        for name in counts:
-            if not name.startswith(_PREFIX) and _PREFIX + name in counts:
-                raise UsageError(f"usage has the counter {name} twice, with the prefix {_PREFIX} and without")
-        return {"usage": _checked(ours)}
-    native = without_nulls(dict(counts))
-    if "prompt_tokens" in native or "completion_tokens" in native:
-        found = _openai(native, "prompt_tokens", "completion_tokens")
-    elif _READ_KEY in native or _WRITE_KEY in native:
-        found = _anthropic(native)
-    elif "input_tokens" in native or "output_tokens" in native:
-        found = _openai(native, "input_tokens", "output_tokens")
-    else:
-        raise UsageError(f"usage has none of the known counters, but {', '.join(sorted(counts)):.200}")
-    return {"usage": _checked(found), "native_usage": native}
-
-
-def _openai(native: Data, into: str, out: str) -> Data:
-    """Input includes the cache already, output the reasoning. Proxies add Anthropic's names for the cache."""
-    read, thought = (
-        _detail(native, f"{into}_details", "cached_tokens"),
-        _detail(native, f"{out}_details", "reasoning_tokens"),
-    )
-    also = native.get(_READ_KEY)
-    if None not in (read, also) and read != also:
-        raise UsageError(f"usage has two counts of what was read from a cache: {_shown(read)} and {_shown(also)}")
-    counts = {_INPUT: native.get(into), _OUTPUT: native.get(out), _REASONING: thought}
-    return {**counts, _READ: also if read is None else read, _WRITE: native.get(_WRITE_KEY)}
-
-
-def _detail(native: Mapping[str, Any], group: str, name: str) -> Any:
-    details = native.get(group)
-    return details.get(name) if isinstance(details, dict) else None
-
-
-def _anthropic(native: Data) -> Data:
-    """Input counts what was neither read from nor written to a cache."""
-    read, written = native.get(_READ_KEY), native.get(_WRITE_KEY)
-    counts = [native.get("input_tokens"), read, written]
-    known = _whole(dict(zip((_INPUT, _READ, _WRITE), counts, strict=True)))
-    total = sum(known.values()) if known else None
-    return {_INPUT: total, _OUTPUT: native.get("output_tokens"), _READ: read, _WRITE: written}
-
-
-#: What each of these is a part of.
-_PART_OF = {_READ: _INPUT, _WRITE: _INPUT, _REASONING: _OUTPUT}
-
-
-def _checked(counts: Mapping[str, Any]) -> Data:
-    known = _whole(counts)
-    for part, total in _PART_OF.items():
-        if part in known and known[part] > known.get(total, known[part]):
-            raise UsageError(
-                f"{part} is {known[part]}, more than {total}, {known[total]}, which includes it",
-                hint="Give usage= in the counters of docs/events.md.",
-            )
-    return known
-
-
-def _whole(counts: Mapping[str, Any]) -> Data:
-    """The counters that are given, each a whole number."""
-    for name, count in counts.items():
-        if name not in USAGE:
-            raise UsageError(f"{name} is not one of the token counters", hint=f"They are {', '.join(USAGE)}.")
-        if count is not None and (type(count) is not int or not 0 <= count <= MOST_TOKENS):
-            raise UsageError(f"{name} is {_shown(count)}, not a whole number from 0 to {MOST_TOKENS:,}")
-    return {name: count for name, count in counts.items() if count is not None}
-
-
-def _shown(count: object) -> str:
-    if type(count) is int and count.bit_length() > 100:
-        return "a huge number"
-    return repr(count) if type(count) in (int, float, bool) else f"a {type(count).__name__}"
