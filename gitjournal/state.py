@@ -21,7 +21,7 @@ from gitjournal.event import Event
 from gitjournal.refs import TRUNK
 from gitjournal.state_form import Entry, SessionState, Status, is_same_call, tagged, untagged
 from gitjournal.state_life import Life
-from gitjournal.state_read import Data
+from gitjournal.state_read import Data, begins_turn
 from gitjournal.vocabulary import DENIED, INTERRUPTED, REQUIREMENTS, USAGE
 
 __all__ = ["TYPES", "USAGE", "SessionState", "StateBuilder", "Status", "entry_of", "fold"]
@@ -48,7 +48,7 @@ class StateBuilder(Life):
     def __init__(self, *, history: bool = True, parts: bool = True) -> None:
         super().__init__()
         self._full = history
-        self._parted = parts
+        self._parted = history and parts
         self._last: Event | None = None
         # The seq that the next event must have; None before the first.
         self._next: int | None = None
@@ -64,12 +64,13 @@ class StateBuilder(Life):
             self._begin(event)
         self._next = event.seq + 1
         self._last = event
-        handler = _HANDLERS.get(event.type)
-        if event.withheld:
+        kind, withheld = event.type, event.withheld
+        handler = _HANDLERS.get(kind)
+        if withheld:
             self._state.withheld += 1
         if handler is None:
-            self._count_type(event.type)
-        elif not event.withheld:
+            self._count_type(kind)
+        elif not withheld:
             data = self._data(event)
             self._aside = data.get("sidechain") is True
             handler(self, event, data)
@@ -117,7 +118,7 @@ class StateBuilder(Life):
 
     def _on_message(self, event: Event, data: Data) -> None:
         role = self._text(data, "role", required=True) or "unknown"
-        if role == "user" and not self._aside:
+        if begins_turn(event, data):
             self._state.turns["user"] += 1
         parts = self._parts(data, "parts", required=True)
         self._enter(event, "message", role, parts)
@@ -134,7 +135,7 @@ class StateBuilder(Life):
     def _on_call(self, event: Event, data: Data) -> None:
         # The response may have said this call already, in a part: then it is one call, and one entry.
         if self._call(event, data, required=True):
-            self._enter(event, "tool.call", "assistant", [_part("tool_call", data, _CALL)])
+            self._enter(event, "tool.call", "assistant", self._said("tool_call", data, _CALL))
 
     def _on_result(self, event: Event, data: Data) -> None:
         if "parts" in data:
@@ -145,7 +146,7 @@ class StateBuilder(Life):
         call = self._answer(data, required=True)
         code = self._text(data, "code")
         late = call if code in (INTERRUPTED, DENIED) else None
-        self._enter(event, "tool.result", "tool", [_part("tool_call_response", data, _RESULT)], late)
+        self._enter(event, "tool.result", "tool", self._said("tool_call_response", data, _RESULT), late)
 
     def _on_error(self, event: Event, data: Data) -> None:
         error = {"seq": event.seq, "actor": event.actor, "type": self._text(data, "error.type")}
@@ -184,15 +185,25 @@ class StateBuilder(Life):
         if not self._aside:
             self._state.answered = False
         if self._full:
-            if not self._parted:
-                parts = []
-            entry = {"seq": event.seq, "actor": event.actor, "role": role, "kind": kind, "parts": parts}
+            # Not a list: the garbage collector would have to look through an entry that holds one.
+            said = parts if self._parted else ()
+            entry = {"seq": event.seq, "actor": event.actor, "role": role, "kind": kind, "parts": said}
             self._state.history.append(entry)
             if late is not None:
                 self._insert(entry, late["seq"])
             # What a sub-agent and its model said to each other, the model of this session never saw.
             elif not self._aside:
                 self._state.context.append(entry)
+
+    def _said(self, kind: str, data: Data, names: tuple[str, ...]) -> list[Any]:
+        """The message part that says what a live writer put into the event's data itself."""
+        if not self._parted:
+            return _SOMETHING
+        part = {"type": kind}
+        for name in names:
+            if name in data:
+                part[name] = data[name]
+        return [part]
 
     def _insert(self, entry: Entry, call_seq: int) -> None:
         """Put a late result into the context behind its call, the calls of the same breath, and their results.
@@ -327,11 +338,11 @@ def fold(events: Iterable[Event], to: int | None = None, *, history: bool = True
 
     Reads no event beyond ``to``. ``history=False`` and ``parts=False``: see `StateBuilder`.
 
-    Raises UsageError for a negative ``to``, FormatError ``bad-seq`` for events out of order, and whatever
-    reading the events raises; never for the shape of their data.
+    Raises UsageError for a ``to`` that is negative or no number, FormatError ``bad-seq`` for events out of order, and
+    whatever reading the events raises; never for the shape of their data.
     """
-    if to is not None and to < 0:
-        raise UsageError(f"cannot fold up to event {to}")
+    if to is not None and (type(to) is not int or to < 0):
+        raise UsageError(f"cannot fold up to event {to!r:.80}")
     builder = StateBuilder(history=history, parts=parts)
     if to == 0:
         return builder.state()
@@ -371,12 +382,5 @@ def _no_collection() -> Iterator[None]:
 
 _CALL = ("id", "name", "arguments")
 _RESULT = ("id", "response", "is_error")
-
-
-def _part(kind: str, data: Data, names: tuple[str, ...]) -> dict[str, Any]:
-    """The message part that says what a live writer put into the event's data itself."""
-    part = {"type": kind}
-    for name in names:
-        if name in data:
-            part[name] = data[name]
-    return part
+# In the place of parts that nobody will read: something was said.
+_SOMETHING: list[Any] = [None]

@@ -123,7 +123,7 @@ class SessionState:
             return Status("terminated", "terminated")
         if blocking := tuple(call["id"] for call in self.open_calls if waits(call)):
             return Status("requires_action", "requires_action", blocking)
-        if live and self._in_work():
+        if live and (self._in_work() or any(map(_runs, self.open_calls))):
             return Status("running")
         if self.wakes or self._rescheduling():
             return Status("rescheduling", "rescheduling")
@@ -164,6 +164,11 @@ class SessionState:
 def waits(call: dict[str, Any]) -> bool:
     """Whether an open call of a state waits for a confirmation or for a result from outside."""
     return call["requires"] is not None and call["approved"] is None
+
+
+def _runs(call: dict[str, Any]) -> bool:
+    """Whether an open call is on its way, as far as anybody knows: it waits for nobody and was not refused."""
+    return not waits(call) and call["approved"] is not False
 
 
 def is_same_call(known: str | None, name: str | None) -> bool:

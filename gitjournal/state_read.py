@@ -136,6 +136,15 @@ class Reader:
         return good
 
 
+def begins_turn(event: Event, data: Data) -> bool:
+    """Whether an event is a message by which somebody begins a turn.
+
+    It is not when a program said it in the user's name, when it is talk of a sub-agent, or more of the one before.
+    """
+    said = event.type == "message" and data.get("role") == "user"
+    return said and not any(data.get(mark) is True for mark in ("injected", "sidechain", "continues"))
+
+
 def _whole(value: Any) -> int | None:
     # 1.0 and 1 have the same canonical bytes: an event just built may hold the one and, read back, the other.
     if type(value) is float and value.is_integer():

@@ -29,18 +29,24 @@ def as_json(state: SessionState) -> bytes:
     return canonical.dumps(state.as_dict())
 
 
-class Foreign(Event):
-    """An event whose resolved data is not what its stored form can hold, as after the tags of an import."""
+class Given:
+    """Says what an event's data is, whatever its stored form says, or raises it."""
 
-    __slots__ = ("value",)
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
-    def __init__(self, event: Event, value: Any) -> None:
-        super().__init__(event.raw)
-        object.__setattr__(self, "value", value)
-
-    @property
-    def data(self) -> Any:
+    def data(self, _event: Event) -> Any:
+        if isinstance(self.value, Exception):
+            raise self.value
         return self.value
+
+    def file(self, _event: Event, _number: int) -> bytes:
+        raise AssertionError("no fold reads side files")
+
+
+def foreign(event: Event, value: Any) -> Event:
+    """An event whose resolved data is not what its stored form can hold, as after the tags of an import."""
+    return Event(event.raw, Given(value))
 
 
 # --- properties over random sessions -------------------------------------------------------------
@@ -234,7 +240,7 @@ def test_frozen_and_thawed_anywhere_the_fold_goes_on_as_if_nothing_was(
 )
 def test_foreign_values_survive_the_frost(value: Any) -> None:
     builder = StateBuilder(history=False)
-    builder.push(Foreign(chain()[0], {"x": value}))
+    builder.push(foreign(chain()[0], {"x": value}))
     thawed = StateBuilder.thaw(json.loads(json.dumps(builder.freeze())))
     assert repr(thawed.state().start["x"]) == repr([{"a": [1, b"x"]}] if isinstance(value, list) else value)
 
@@ -265,7 +271,7 @@ def test_without_parts_all_is_the_same_but_what_entries_say_and_that_is_in_their
 def test_data_of_any_shape_never_raises(specs: list[tuple[str, Any]], start: Any) -> None:
     shapes = [start, *(data for _, data in specs)]
     stored = chain(*((kind, {}) for kind, _ in specs))
-    events = [Foreign(event, data) for event, data in zip(stored, shapes, strict=True)]
+    events = [foreign(event, data) for event, data in zip(stored, shapes, strict=True)]
     state = fold(events)
     assert state.last_seq == len(events)
     assert as_json(state) == as_json(fold(events))
@@ -369,25 +375,16 @@ def test_timestamps_order_nothing() -> None:
     assert texts(state.history) == ["a", "b", "c"]
 
 
-def unreadable(event: Event, error: Exception) -> Event:
-    class Unreadable(Event):
-        @property
-        def data(self) -> Any:
-            raise error
-
-    return Unreadable(event.raw)
-
-
 def test_data_that_cannot_be_resolved_is_read_as_stored() -> None:
     start, event = chain(said("a"))
-    state = fold([start, unreadable(event, FormatError("bad-file", "gone"))])
+    state = fold([start, foreign(event, FormatError("bad-file", "gone"))])
     assert texts(state.history) == ["a"]
     assert state.odd == [{"seq": 2, "type": "message", "faults": ["files"]}]
 
 
 def test_errors_of_the_store_are_not_swallowed() -> None:
     with pytest.raises(StorageError):
-        fold([unreadable(chain()[0], StorageError("disk"))])
+        fold([foreign(chain()[0], StorageError("disk"))])
 
 
 # --- compaction ----------------------------------------------------------------------------------
@@ -490,7 +487,7 @@ def test_counters_alone_are_no_turn() -> None:
 def test_bad_counter_spoils_only_itself(bad: Any) -> None:
     event = chain(("model.response", {}))[1]
     usage = {INPUT: bad, OUTPUT: 3}
-    state = fold([*chain(), Foreign(event, {"response.id": "r", "usage": usage})])
+    state = fold([*chain(), foreign(event, {"response.id": "r", "usage": usage})])
     good = bad == 2**60 and type(bad) is int
     assert state.usage[INPUT] == (2**60 if good else 0)
     assert state.usage[OUTPUT] == 3
@@ -499,6 +496,12 @@ def test_bad_counter_spoils_only_itself(bad: Any) -> None:
 
 def test_user_turns_are_messages_of_the_role_user() -> None:
     assert fold(chain(said("a"), said("b", "system"), said("c"))).turns == {"user": 2, "model": 0}
+
+
+def test_a_message_that_continues_the_one_before_is_no_turn_of_its_own() -> None:
+    more = ("message", {**said("file")[1], "continues": True})
+    state = fold(chain(said("a"), more, said("b")))
+    assert (state.turns["user"], texts(state.history)) == (2, ["a", "file", "b"])
 
 
 # --- tool calls ----------------------------------------------------------------------------------
@@ -650,7 +653,7 @@ def test_start_of_the_wrong_shape() -> None:
 
 
 def foreign_start(value: Any) -> Any:
-    state = fold([Foreign(chain()[0], {"x": value})])
+    state = fold([foreign(chain()[0], {"x": value})])
     as_json(state)
     return state.as_dict()["start"]["x"]
 

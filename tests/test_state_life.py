@@ -207,6 +207,7 @@ def test_an_end_without_an_outcome_ends_the_turn_and_is_no_success() -> None:
 DONE = (turn("start", "t"), said("a"), response("b"), turn("end", "t", outcome="completed"))
 ENDED = ("session.terminate", {})
 ALLOWED = ("tool.confirmation", {"id": "c", "approved": True})
+REFUSED = ("tool.confirmation", {"id": "c", "approved": False})
 LATER = (turn("start", "t"), turn("end", "t", outcome="rescheduling"))
 
 
@@ -226,7 +227,8 @@ LATER = (turn("start", "t"), turn("end", "t", outcome="rescheduling"))
         ((turn("start", "t"), said("a"), response("b")), "running", "idle interrupted"),
         (DONE, "idle completed", "idle completed"),
         ((*DONE, said("c")), "idle completed", "idle completed"),
-        ((*DONE, call("c")), "idle completed", "idle interrupted"),
+        # A tool that runs is work, whatever has ended before.
+        ((*DONE, call("c")), "running", "idle interrupted"),
         ((turn("start", "t"), turn("end", "t", outcome="failed")), "idle failed", "idle failed"),
         ((turn("start", "t"), turn("end", "t", outcome="canceled")), "idle canceled", "idle canceled"),
         # What waits.
@@ -234,6 +236,9 @@ LATER = (turn("start", "t"), turn("end", "t", outcome="rescheduling"))
         ((turn("start", "t"), call("c", requires="result")), "requires_action c", "requires_action c"),
         ((call("c", requires="confirmation"), ALLOWED), "running", "idle interrupted"),
         ((call("c", requires="result"), answer("c")), "running", "idle completed"),
+        ((*DONE, call("c"), answer("c")), "idle completed", "idle completed"),
+        ((*DONE, call("c", requires="confirmation"), ALLOWED), "running", "idle interrupted"),
+        ((*DONE, call("c", requires="confirmation"), REFUSED), "idle completed", "idle interrupted"),
         ((call("c", requires="confirmation"), interrupt()), "running", "idle interrupted"),
         # Wakes.
         ((*DONE, wake()), "rescheduling", "rescheduling"),
