@@ -25,6 +25,28 @@ T = TypeVar("T")
 _AT_ONCE = frozenset({"name", "head", "epoch", "chain", "set_aside"})
 #: Methods whose value has a beginning and an end.
 _SCOPES = frozenset({"tool_call", "turn"})
+_OPEN_IT = "async with journal.asession(...) as s:"
+
+
+def worker() -> ThreadPoolExecutor:
+    """A thread of its own for calls, which are done in order."""
+    return ThreadPoolExecutor(1, thread_name_prefix="gitjournal-asyncio")
+
+
+async def finished(thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """What ``work`` returns in a thread; come back when it is done, cancelled or not."""
+    future = asyncio.get_running_loop().run_in_executor(thread, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        # Looked at, so that nobody is told that an error was never looked at.
+        future.exception()
+        raise cancelled
+    return future.result()
 
 
 class AsyncSession:
@@ -44,7 +66,7 @@ class AsyncSession:
         if self._used:
             raise UsageError("an asyncio session is opened once")
         self._used = True
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="gitjournal-asyncio")
+        self._worker = worker()
         try:
             await self._run(self._begin)
         except BaseException:
@@ -76,28 +98,23 @@ class AsyncSession:
                 worker.shutdown(wait=False)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Do ``work`` in the session's thread, and come back when it is done, cancelled or not."""
+        """Do ``work`` in the session's thread, in its turn."""
         if self._worker is None:
             raise UsageError("the session is closed")
-        future = asyncio.get_running_loop().run_in_executor(self._worker, work)
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            # Looked at, so that nobody is told that an error was never looked at.
-            future.exception()
-            raise cancelled
-        return future.result()
+        return await finished(self._worker, work)
+
+    async def run(self, work: Callable[[Session], T]) -> T:
+        """Do ``work`` with the session itself, in its thread and in its turn: what takes a `Session` and may wait."""
+        if self._session is None:
+            raise UsageError("the session is not open", hint=_OPEN_IT)
+        return await self._run(partial(work, self._session))
 
     def __getattr__(self, name: str) -> Any:
         """The session's own ``name``: a value, or a method to be awaited."""
         if name.startswith("_"):
             raise AttributeError(name)
         if self._session is None:
-            raise UsageError("the session is not open", hint="async with journal.asession(...) as s:")
+            raise UsageError("the session is not open", hint=_OPEN_IT)
         found = getattr(self._session, name)
         if name in _AT_ONCE:
             return found
@@ -127,7 +144,13 @@ class AsyncScope:
         def begin() -> None:
             self._scope = self._begin()
 
-        await self._run(begin)
+        try:
+            await self._run(begin)
+        except asyncio.CancelledError as error:
+            # It has begun all the same, and nobody else is there to end it.
+            if self._scope is not None:
+                await self._run(partial(self._scope.__exit__, type(error), error, error.__traceback__))
+            raise
         return self
 
     def __await__(self) -> Generator[Any, None, AsyncScope]:

@@ -6,6 +6,7 @@ Floor 6.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from gitjournal.resume import Resumed
     from gitjournal.wakes import Wake
 
+# Sessions whose branches are looked for one by one.
+_FEW = 3
 #: A summary longer than this is a mistake: the model is to read it in every request.
 _MOST_SUMMARY = 1024 * 1024
 _COLUMNS = (
@@ -94,6 +97,7 @@ def _as_dict(done: Resumed) -> dict[str, Any]:
         "closed": [{one: call[one] for one in names} for call in done.closed],
         "turn": done.turn,
         "waiting": [{one: call[one] for one in (*names, "requires")} for call in done.waiting],
+        "left": [{one: call[one] for one in names} for call in done.left],
     }
 
 
@@ -108,7 +112,10 @@ def _say(app: App, done: Resumed) -> None:
     for call in done.waiting:
         said = f"@{call['seq']} {one_line(str(call['name']))} ({one_line(call['id'])})"
         app.say(f"waits on {said} for {_WAITS[call['requires']]}")
-    if not done.closed and done.turn is None:
+    for call in done.left:
+        said = f"@{call['seq']} {one_line(str(call['name']))} ({one_line(call['id'])})"
+        app.note(f"{said} stays open: its id is of an import, and no new event can say it")
+    if not done.closed and not done.left and done.turn is None:
         app.say("nothing was open")
     app.say(f"{app.paint(printable(f'{done.name}@{done.head.seq}'), 'bold')} is ready")
 
@@ -189,8 +196,8 @@ def _summary(text: str | None, path: str | None) -> str:
 def wakes(app: App, name: str | None, due: bool, as_json: bool) -> None:
     """List the wakes that wait in a session, or in all that are neither archived nor terminated.
 
-    They are worked out from events alone. A branch has the wakes of its parent, as it has all that waited there. This
-    runs nothing; whoever does writes a session.wake_done after it.
+    They are worked out from events alone; times are UTC. A branch has the wakes of its parent, as it has all that
+    waited there. This runs nothing; whoever does writes a session.wake_done after it.
     """
     from gitjournal.wakes import in_order
 
@@ -212,19 +219,25 @@ def wakes(app: App, name: str | None, due: bool, as_json: bool) -> None:
 
 def _wakes(app: App, name: str | None, faults: list[str]) -> list[Wake]:
     from gitjournal.index import ask
-    from gitjournal.index_query import without_wakes
+    from gitjournal.index_query import with_wakes
     from gitjournal.state import fold
     from gitjournal.wakes import of_journal, of_state
 
     journal = app.journal()
     if name is None:
-        # The index knows where none waits: only the other sessions are read.
-        none = ask(journal, without_wakes, say=app.note, whole=True)
-        some = (one for one in journal.sessions() if one.session not in none)
+        # The index knows where some wait: only those sessions are read.
+        waiting = set(ask(journal, with_wakes, say=app.note, whole=True))
         told = partial(_fault, faults)
-        return list(of_journal(journal, told, some))
+        return list(of_journal(journal, told, _branches(journal, waiting)))
     target = find(journal, name)
     return of_state(target.name, fold(journal.events(target.name, to=target.seq), history=False))
+
+
+def _branches(journal: Journal, sessions: Collection[str]) -> Iterator[Name]:
+    """The branches of some sessions; to look for those of one takes as long as to look at all names of the journal."""
+    if len(sessions) > _FEW:
+        return (one for one in journal.sessions() if one.session in sessions)
+    return (one for session in sessions for one in journal.branches(session))
 
 
 def _fault(faults: list[str], branch: Name, error: JournalError) -> None:

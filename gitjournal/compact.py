@@ -6,8 +6,9 @@ result leave the context together or not at all, because providers refuse the on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitjournal.chain import Appended
 from gitjournal.errors import UsageError
@@ -15,14 +16,29 @@ from gitjournal.session import Session
 from gitjournal.state import SessionState, fold
 from gitjournal.state_form import Entry
 
+if TYPE_CHECKING:
+    from gitjournal.aio import AsyncSession
+
 _OPEN = "A call without a result stays. Close those that were interrupted with: gj resume"
 
 #: How many of the newest entries stay when neither a number nor a range is given.
 KEEP = 6
 
 Summary = str | Callable[[list[Entry]], str] | None
+AsyncSummary = str | Callable[[list[Entry]], str | Awaitable[str]] | None
 #: Places in the context of a call and of its result; a call without one has it behind the end.
 Pair = tuple[int, int]
+
+
+class _Plan(NamedTuple):
+    """What a compaction takes out of the context as it was at ``head``: ``gone``, of so many ``entries``."""
+
+    head: int
+    first: int
+    last: int
+    keep: int
+    gone: list[Entry]
+    entries: int
 
 
 class Compacted(NamedTuple):
@@ -51,6 +67,34 @@ def compact(
     summary that says nothing, and when nothing would go; nothing is written then. ConflictError when another thread
     appends meanwhile.
     """
+    plan = _plan(session, keep, from_seq, to_seq)
+    if summary is None:
+        return _write(session, plan)
+    return _write(session, plan, as_summary(summary(plan.gone) if callable(summary) else summary))
+
+
+async def acompact(
+    session: AsyncSession,
+    summary: AsyncSummary,
+    *,
+    keep: int | None = None,
+    from_seq: int | None = None,
+    to_seq: int | None = None,
+) -> Compacted:
+    """The same for asyncio. A function is called in the event loop, and what it returns may be awaitable.
+
+    Meanwhile others can use the session; what they append is a ConflictError here, as above. Cancelled before the
+    summary is there, it writes nothing.
+    """
+    plan = await session.run(partial(_plan, keep=keep, from_seq=from_seq, to_seq=to_seq))
+    if summary is None:
+        return await session.run(partial(_write, plan=plan))
+    said = summary(plan.gone) if callable(summary) else summary
+    text = as_summary(await said if isinstance(said, Awaitable) else said)
+    return await session.run(partial(_write, plan=plan, summary=text))
+
+
+def _plan(session: Session, keep: int | None, from_seq: int | None, to_seq: int | None) -> _Plan:
     ranged = from_seq is not None or to_seq is not None
     head = session.head.seq
     first, last = _range(session, from_seq, to_seq)
@@ -64,11 +108,15 @@ def compact(
         hint = _OPEN if state.open_calls else ""
         raise UsageError(f"there is nothing to compact: {_all_stay(len(context))}", hint=hint)
     _check_pairs(state, set(gone))
-    data: dict[str, Any] = {"from_seq": first, "to_seq": last, "keep_last": kept}
+    return _Plan(head, first, last, kept, [context[i] for i in gone], len(context))
+
+
+def _write(session: Session, plan: _Plan, summary: str | None = None) -> Compacted:
+    data: dict[str, Any] = {"from_seq": plan.first, "to_seq": plan.last, "keep_last": plan.keep}
     if summary is not None:
-        data["summary"] = as_summary(summary([context[i] for i in gone]) if callable(summary) else summary)
-    event = session.append("context.compaction", data, expected_seq=head)
-    return Compacted(event, len(gone), len(context) - len(gone))
+        data["summary"] = summary
+    event = session.append("context.compaction", data, expected_seq=plan.head)
+    return Compacted(event, len(plan.gone), plan.entries - len(plan.gone))
 
 
 def _range(session: Session, from_seq: int | None, to_seq: int | None) -> tuple[int, int]:

@@ -7,12 +7,14 @@ knows how it went.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from gitjournal.chain import Appended
-from gitjournal.errors import Refused
+from gitjournal.errors import Refused, VerificationError
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 from gitjournal.session import Session
@@ -21,6 +23,9 @@ from gitjournal.state_form import waits
 from gitjournal.vocabulary import DENIED, INTERRUPTED
 from gitjournal.writer import Draft
 
+# Half of a character, which no event can hold as it is.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 #: What the model is told of a call whose result nobody knows.
 LOST = "Execution interrupted; outcome unknown. Inspect state before retrying."
 #: What it is told of a call that a person has refused before the process ended.
@@ -28,7 +33,7 @@ REFUSED = "Not allowed; the call was not run."
 
 
 class Resumed(NamedTuple):
-    """What `resume` found and did. ``closed`` and ``waiting`` are open calls of `SessionState` as they were."""
+    """What `resume` found and did; the calls are open ones of `SessionState` as they were."""
 
     name: Name
     #: The newest event now.
@@ -39,6 +44,8 @@ class Resumed(NamedTuple):
     turn: str | None
     #: Calls that wait on, for a person or for somebody outside.
     waiting: tuple[dict[str, Any], ...]
+    #: Calls of imports that stay open, because only an import can say their ids: they hold half a character.
+    left: tuple[dict[str, Any], ...] = ()
 
 
 def resume(
@@ -69,15 +76,34 @@ def resume(
         return _close(session, state)
 
 
-def _check(journal: Journal, name: Name, state: SessionState, project: str | os.PathLike[str] | None) -> None:
+async def aresume(journal: Journal, name: str | Name, project: str | os.PathLike[str] | None = None) -> Resumed:
+    """The same for asyncio, in a thread. A task that is cancelled meanwhile goes on when it is done."""
+    from gitjournal.aio import finished, worker  # asyncio is slow to load, and gj does not use it
+
+    with worker() as thread:
+        return await finished(thread, partial(resume, journal, name, project))
+
+
+def trunk_state(journal: Journal, name: Name, state: SessionState) -> SessionState:
+    """What says of a branch in ``state`` whether its session is archived, and terminated as a whole: its trunk's state.
+
+    Without one that can be read, which a clone may not have, the branch speaks for itself.
+    """
     trunk = Name(name.session)
-    # A clone may have no trunk: then the branch speaks for itself.
-    whole = state if name == trunk or not journal.chain(trunk).exists() else fold(journal.events(trunk), history=False)
-    for one, of in ((state, name), (whole, trunk)):
-        if one.terminated is not None:
-            place = shlex.quote(f"{of}@{one.terminated['seq'] - 1}")
-            hint = f"What came before can go on in a session of its own: gj fork {place} NEW"
-            raise Refused("Session is terminated; it cannot be resumed", hint=hint)
+    if name == trunk or not journal.chain(trunk).exists():
+        return state
+    try:
+        return fold(journal.events(trunk), history=False)
+    except VerificationError:
+        return state
+
+
+def _check(journal: Journal, name: Name, state: SessionState, project: str | os.PathLike[str] | None) -> None:
+    whole = trunk_state(journal, name, state)
+    if over := state.terminated or whole.terminated:
+        place = f"{name}@{over['seq'] - 1}" if state.terminated else str(name)
+        hint = f"What came before can go on in a session of its own: gj fork {shlex.quote(place)} NEW"
+        raise Refused("Session is terminated; it cannot be resumed", hint=hint)
     if whole.archived:
         raise Refused(f"Session is archived; unarchive it before resuming: gj unarchive {shlex.quote(name.session)}")
     if project is not None and state.project is not None and not _same(state.project, project):
@@ -96,12 +122,14 @@ def _same(root: str, folder: str | os.PathLike[str]) -> bool:
 def _close(session: Session, state: SessionState) -> Resumed:
     turn = state.open_turn["id"] if state.open_turn else None
     waiting = tuple(call for call in state.open_calls if waits(call))
-    closed = tuple(call for call in state.open_calls if not waits(call))
+    others = [call for call in state.open_calls if not waits(call)]
+    closed = tuple(call for call in others if not _SURROGATE.search(call["id"]))
+    left = tuple(call for call in others if _SURROGATE.search(call["id"]))
     drafts = [Draft("tool.result", _result(call), turn=turn) for call in closed]
     if turn is not None:
         drafts.append(Draft("turn.end", {"outcome": "interrupted"}, turn=turn))
     session.append_many(drafts)
-    return Resumed(session.name, session.head, closed, turn, waiting)
+    return Resumed(session.name, session.head, closed, turn, waiting, left)
 
 
 def _result(call: dict[str, Any]) -> dict[str, Any]:

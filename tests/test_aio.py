@@ -13,10 +13,13 @@ import pytest
 
 from gitjournal import aio
 from gitjournal.aio import AsyncSession
-from gitjournal.errors import LeaseHeld, NotFound, UsageError
+from gitjournal.compact import acompact, compact
+from gitjournal.errors import ConflictError, LeaseHeld, NotFound, Refused, UsageError
 from gitjournal.journal import Journal
+from gitjournal.resume import aresume
 from gitjournal.session import Session
 from gitjournal.state import fold
+from gitjournal.state_form import Entry
 
 Agent = Callable[[AsyncSession], Coroutine[Any, Any, None]]
 
@@ -172,6 +175,38 @@ def test_a_cancelled_agent_leaves_its_call_open_and_its_turn_canceled(journal: J
     assert is_free(journal)
 
 
+@pytest.mark.parametrize("kind", ["turn", "tool_call"])
+def test_cancelled_while_a_turn_or_call_begins_it_ends_as_if_it_had_begun(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    gate = threading.Event()
+    real = getattr(Session, kind)
+    monkeypatch.setattr(Session, kind, lambda self, *args: gate.wait(30) and real(self, *args))
+
+    async def agent(s: AsyncSession) -> None:
+        async def work() -> None:
+            async with s.turn() if kind == "turn" else s.tool_call("shell"):
+                raise AssertionError("unreachable")
+
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await s.user("free of it")
+        async with s.turn():
+            pass
+
+    run(journal, agent)
+    state = fold(journal.events("s"))
+    assert len(state.open_calls) == (kind == "tool_call") and state.open_turn is None and not state.odd
+    begun = "turn.start", "turn.end"
+    assert kinds(journal) == [*(begun if kind == "turn" else ["tool.call"]), "message", *begun]
+    assert journal.event("s", journal.head("s").seq - 2).turn is None
+
+
 def test_a_timeout_around_an_append_is_told_and_the_session_goes_on(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,3 +286,142 @@ def test_a_session_is_opened_once_and_used_while_it_is_open(journal: Journal) ->
         if thread.name.startswith("gitjournal-asyncio"):
             # It ends by itself.
             thread.join()
+
+
+# --- compact and resume --------------------------------------------------------------------------
+
+
+async def said_four_times(s: AsyncSession) -> None:
+    for text in "abcd":
+        await s.user(text)
+
+
+def test_compact_in_asyncio_writes_what_it_does_without(journal: Journal) -> None:
+    seen: list[str] = []
+
+    async def asked(entries: list[Entry]) -> str:
+        assert threading.current_thread() is threading.main_thread()
+        await asyncio.sleep(0)
+        seen.extend(entry["parts"][0]["content"] for entry in entries)
+        return " asked "
+
+    async def agent(s: AsyncSession) -> None:
+        await said_four_times(s)
+        assert (await acompact(s, asked, keep=2))[1:] == (2, 2)
+        assert (await acompact(s, lambda entries: f"{len(entries)} said", from_seq=4, to_seq=4))[1:] == (1, 2)
+        assert (await acompact(s, "S", keep=0))[1:] == (3, 0)
+        with pytest.raises(UsageError, match="nothing to compact"):
+            await acompact(s, "S", keep=9)
+        with pytest.raises(UsageError, match="text, not int"):
+            await acompact(s, lambda entries: 3, keep=0)  # type: ignore[arg-type,return-value]
+        assert (await acompact(s, None, keep=0)).removed == 1
+
+    run(journal, agent)
+    written = [event.data for event in journal.events("s") if event.type == "context.compaction"]
+    assert seen == ["a", "b"] and [data.get("summary") for data in written] == ["asked", "1 said", "S", None]
+    with journal.session("t", source="console") as s:
+        for text in "abcd":
+            s.user(text)
+        compact(s, "asked", keep=2)
+    assert journal.event("t", 6).data == written[0]
+
+
+def test_while_a_summary_is_made_the_session_goes_on_and_a_compaction_of_less_is_refused(journal: Journal) -> None:
+    async def agent(s: AsyncSession) -> None:
+        async def slow(entries: list[Entry]) -> str:
+            await s.user("meanwhile")
+            return "S"
+
+        await said_four_times(s)
+        with pytest.raises(ConflictError):
+            await acompact(s, slow, keep=1)
+
+    run(journal, agent)
+    assert kinds(journal) == ["message"] * 5
+
+
+def test_cancelled_while_a_summary_is_made_nothing_is_compacted(journal: Journal) -> None:
+    async def agent(s: AsyncSession) -> None:
+        begun = asyncio.Event()
+
+        async def endless(entries: list[Entry]) -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+        await said_four_times(s)
+        work = asyncio.create_task(acompact(s, endless, keep=1))
+        await begun.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        await s.append("x.mine", {})
+
+    run(journal, agent)
+    assert kinds(journal) == [*["message"] * 4, "x.mine"]
+
+
+def test_resume_in_asyncio_closes_what_is_open_beside_the_loop(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with journal.session("s", source="console") as s:
+        s.tool_call("shell", id="c1")
+        with pytest.raises(LeaseHeld):
+            asyncio.run(aresume(journal, "s"))
+    threads: list[threading.Thread] = []
+    real = journal.session
+
+    def session(*args: Any, **named: Any) -> Session:
+        threads.append(threading.current_thread())
+        return real(*args, **named)
+
+    monkeypatch.setattr(journal, "session", session)
+    assert [call["id"] for call in asyncio.run(aresume(journal, "s")).closed] == ["c1"]
+    assert not asyncio.run(aresume(journal, "s")).closed and threading.main_thread() not in threads
+    with pytest.raises(Refused, match="another project"):
+        asyncio.run(aresume(fresh(journal), "p", project="/elsewhere"))
+
+
+def fresh(journal: Journal) -> Journal:
+    with journal.session("p", source="console", project="/p"):
+        return journal
+
+
+def test_a_resume_that_is_cancelled_is_done_first(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    with journal.session("s", source="console") as s:
+        s.tool_call("shell", id="c1")
+    gate, begun = threading.Event(), threading.Event()
+    real = journal.session
+
+    def session(*args: Any, **named: Any) -> Session:
+        begun.set()
+        assert gate.wait(60)
+        return real(*args, **named)
+
+    monkeypatch.setattr(journal, "session", session)
+
+    async def main() -> None:
+        work = asyncio.create_task(aresume(journal, "s"))
+        while not begun.is_set():
+            await asyncio.sleep(0.005)
+        work.cancel()
+        await asyncio.sleep(0.01)
+        assert not work.done()
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(main())
+    assert not fold(journal.events("s")).open_calls and is_free(journal)
+
+
+def test_work_with_the_session_itself_is_done_in_its_turn(journal: Journal) -> None:
+    async def agent(s: AsyncSession) -> None:
+        work = s.run(lambda session: session.append("x.mine", {"n": 1}))
+        _, done = await asyncio.gather(s.append("x.mine", {"n": 0}), work)
+        assert done == s.head
+
+    run(journal, agent)
+    assert [event.data["n"] for event in journal.events("s", after=1)] == [0, 1]
+    with pytest.raises(UsageError, match="not open"):
+        asyncio.run(journal.asession("s").run(lambda session: session.head))

@@ -228,7 +228,8 @@ def test_what_the_trunk_says_counts_for_its_branches(journal: Journal) -> None:
         s.terminate()
     with pytest.raises(Refused, match="terminated") as refused:
         resume(journal, "s/c")
-    assert f"gj fork s@{journal.head('s').seq - 1} NEW" in str(refused.value.hint)
+    # What is there of the branch that was asked for, not what came before the end of another one.
+    assert "gj fork s/c NEW" in str(refused.value.hint)
 
 
 def test_another_project_is_refused_and_nothing_written(journal: Journal, tmp_path: Path) -> None:
@@ -326,6 +327,20 @@ def test_killed_while_it_resumes_the_next_one_finishes(journal: Journal) -> None
 
 
 # --- the command ---------------------------------------------------------------------------------
+
+
+def test_a_call_whose_id_no_event_can_say_stays_open_and_is_named(gj: Gj, place: Path) -> None:
+    journal = gitjournal.init(place)
+    odd = {"$gj:json": '"a\\ud800b"'}
+    parts = [{"type": "tool_call", "id": one, "name": "sh", "arguments": {}} for one in (odd, "good")]
+    with journal.session("s", create=True, epoch=1, salted=False) as s:
+        s.append("model.response", {"parts": parts}, actor="assistant")
+    done = gj("resume", "s")
+    assert "closed @2 sh (good)" in done.stdout and "s@3 is ready" in done.stdout
+    assert done.stderr == "gj: @2 sh (a\\ud800b) stays open: its id is of an import, and no new event can say it\n"
+    again = gj("resume", "s", "--json")
+    assert json.loads(again.stdout)["left"] == [{"id": "a\ud800b", "name": "sh", "seq": 2}]
+    assert "nothing was open" not in gj("resume", "s").stdout and journal.head("s").seq == 3
 
 
 def test_gj_resume_says_what_it_closed(gj: Gj, place: Path) -> None:
