@@ -86,16 +86,16 @@ def cost(
     Money comes from the table of --prices (docs/prices.md) and nowhere else; models without a price are listed. On a
     narrow terminal --by has shorter numbers and fewer columns; --json has all.
     """
-    if name and everything:
+    if name is not None and everything:
         raise UsageError("give a name or --all, not both")
     # A mistake in the command line or the table comes before anything is read or printed.
-    first = since(begin) if begin else ""
-    prices = read_prices(table) if table else None
+    first = since(begin) if begin is not None else ""
+    prices = read_prices(table) if table is not None else None
     journal = app.journal()
     from gitjournal.cost import grouped, tally, total
     from gitjournal.ledger import Scope
 
-    what = _scope(app, journal, name) if name else Scope()
+    what = _scope(app, journal, name) if name is not None else Scope()
     ledger = tally(journal, what, first)
     groups = grouped(ledger, by or "session", prices)
     whole = total(groups)
@@ -111,7 +111,9 @@ def cost(
         _notes(app, whole, ledger, what)
     for one, error in ledger.unread.items():
         app.note(f"not all of {one} is counted: [{error.code}] {error}")
-    if ledger.unread:
+    for session, why in what.unknown:
+        app.note(f"whether {session} belongs to it is not known, and it is not counted: {why}")
+    if ledger.unread or what.unknown:
         click.get_current_context().exit(FAILED)
 
 
@@ -150,6 +152,7 @@ def _as_json(
         app.emit({"by": by, "key": key or None, **used.as_dict()})
     more: dict[str, Any] = {"sub_sessions": [*what.below], "repeated_responses": ledger.repeated}
     more["unread"] = [{"name": str(name), "code": error.code} for name, error in ledger.unread.items()]
+    more["unread"] += [{"name": one, "code": why.partition("]")[0].removeprefix("[")} for one, why in what.unknown]
     if prices is not None:
         more["currency"] = prices.currency
     app.emit({"by": None, "key": "total", **whole.as_dict(), **more})
@@ -172,7 +175,9 @@ def _summary(used: Used, prices: Prices | None) -> Iterator[str]:
     yield row("turns", used.user_turns + used.model_turns, f"{used.user_turns:,} user", f"{used.model_turns:,} model")
     yield row("tool calls", used.tool_calls, f"{used.tool_errors:,} failed")
     yield row("errors", used.errors)
-    yield row("events", used.events, _span(used))
+    yield row("events", used.events)
+    if used.first is not None and used.last is not None:
+        yield row("time", *_span(used.first, used.last))
     if used.turn_ms:
         yield row("in turns", _time(used.turn_ms))
     if prices is not None:
@@ -181,14 +186,12 @@ def _summary(used: Used, prices: Prices | None) -> Iterator[str]:
         yield row("cost", money(used, prices.currency), without)
 
 
-def _span(used: Used) -> str:
+def _span(first: str, last: str) -> tuple[str, str]:
+    """How long it took from one ``ts`` to another, and both of them."""
     from datetime import datetime
 
-    if used.first is None or used.last is None:
-        return ""
-    first, last = (datetime.fromisoformat(ts) for ts in (used.first, used.last))
-    took = _time(round((last - first).total_seconds() * 1000))
-    return f"{when(used.first)} to {when(used.last)} UTC, {took}"
+    took = datetime.fromisoformat(last) - datetime.fromisoformat(first)
+    return _time(round(took.total_seconds() * 1000)), f"{when(first)} to {when(last)} UTC"
 
 
 def _time(milliseconds: int) -> str:

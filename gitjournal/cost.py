@@ -16,6 +16,7 @@ from gitjournal.ledger import Ledger, Open, Place, Response, Scope, Used
 from gitjournal.prices import KINDS, Asked, Prices, split
 from gitjournal.refs import TRUNK, Name
 from gitjournal.render import count, printable
+from gitjournal.state import fold
 
 if TYPE_CHECKING:
     from gitjournal.journal import Journal
@@ -34,19 +35,32 @@ def scope(
 
     ``say`` takes one line when something is wrong with the index that knows these.
     """
-    children = below(journal, session, say=say)
-    found, todo = [session], [(session, branch)]
+    children, unknown = below(journal, session, say=say)
+    mine = _names(journal, Name(session, branch)) if branch is not None and branch != TRUNK else {branch}
+    found, todo = [session], [(session, mine)]
     while todo:
         parent, of = todo.pop()
         # Sessions that name each other as parents are taken once.
-        new = [one for one in children[parent] if one not in found and of in (None, _branch(journal, one))]
+        new = [one for one in children[parent] if one not in found and not {None, _branch(journal, one)}.isdisjoint(of)]
         found += new
-        todo += [(one, None) for one in new]
+        todo += [(one, {None}) for one in new]
     names = None
     if branch is not None:
         others = (name for one in found[1:] for name in journal.branches(one))
         names = frozenset((Name(session, branch), *others))
-    return Scope(frozenset(found), names, tuple(sorted(found[1:])))
+    missing = tuple((one, why) for one, why in unknown.items() if one not in found)
+    return Scope(frozenset(found), names, tuple(sorted(found[1:])), missing)
+
+
+def _names(journal: Journal, name: Name) -> set[str | None]:
+    """The names that a branch has and had, but for those that another branch has by now."""
+    try:
+        points = fold(journal.events(name), history=False).branch_points
+    except JournalError:
+        # What cannot be read of it is told by who counts it.
+        return {name.branch}
+    had: set[str | None] = {one["branch"] for one in points if points and one["from"] == points[-1]["from"]}
+    return had - {one.branch for one in journal.branches(name.session)} | {name.branch}
 
 
 def _branch(journal: Journal, session: str) -> str:

@@ -20,8 +20,8 @@ from gitjournal.lineage import Part
 from gitjournal.prices import EXACT
 from gitjournal.refs import TRUNK, Name
 from gitjournal.state_form import is_same_call
-from gitjournal.state_read import Data, Reader
-from gitjournal.vocabulary import USAGE
+from gitjournal.state_read import Data, Reader, begins_turn
+from gitjournal.vocabulary import DENIED, INTERRUPTED, USAGE
 
 
 class Place(NamedTuple):
@@ -119,19 +119,29 @@ class Response:
 class Scope(NamedTuple):
     """What is counted: the events of ``sessions`` (None: of all), on ``branches`` of them (None: on all).
 
-    ``below`` are the sub-sessions among them: those that name one of the others as their parent.
+    ``below`` are the sub-sessions among them: those that name one of the others as their parent. ``unknown`` are
+    sessions that cannot be read, and why: whether they belong to them nobody knows.
     """
 
     sessions: frozenset[str] | None = None
     branches: frozenset[Name] | None = None
     below: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
+
+
+class Turn(NamedTuple):
+    """A turn that is open: its id, the ``ts`` of its start, and that of the last of its events that was work."""
+
+    id: str
+    begun: str
+    seen: str
 
 
 class Open(NamedTuple):
-    """What is open on a line: tool calls (name by id), and the turn with its ``ts``."""
+    """What is open on a line: tool calls (name by id), and the turn."""
 
     calls: dict[str, str | None]
-    turn: tuple[str, str] | None
+    turn: Turn | None
 
 
 class Ledger(Reader):
@@ -152,7 +162,7 @@ class Ledger(Reader):
         self._by_id: dict[str, tuple[Response, ...]] = {}
         self._repeated: set[Response] = set()
         self._open: dict[str, str | None] = {}
-        self._turn: tuple[str, str] | None = None
+        self._turn: Turn | None = None
         self._place = Place("", "", "")
         self._meant = self._in = False
         self._aside = False
@@ -170,9 +180,9 @@ class Ledger(Reader):
         branch = TRUNK
         left: dict[int, Open] = {}
         for number, event in enumerate(events):
-            if self._turn and before and number == 0:
+            if self._turn and number == 0:
                 # A turn that goes on in two branches takes time in each from where they part.
-                self._turn = self._turn[0], event.ts
+                self._turn = Turn(self._turn.id, event.ts, event.ts)
             kind, session = event.type, event.session
             if kind == "session.branch":
                 branch = self._text(event.stored_data, "branch") or branch
@@ -188,7 +198,7 @@ class Ledger(Reader):
         ts = event.ts
         if self._place != (session, branch, ts[:10]):
             self._place = Place(session, branch, ts[:10])
-            sessions, branches, _ = self._what
+            sessions, branches = self._what.sessions, self._what.branches
             self._meant = sessions is None or session in sessions
             self._meant &= branches is None or Name(session, branch) in branches
         self._in = self._meant and ts >= self._since
@@ -200,10 +210,12 @@ class Ledger(Reader):
                 cell.first = ts
             if cell.last is None or ts > cell.last:
                 cell.last = ts
-        if kind in _HANDLERS and not event.withheld:
-            data = self._stored(event)
+        data = self._stored(event) if kind in _HANDLERS and not event.withheld else None
+        if data is not None:
             self._aside = data.get("sidechain") is True
             _HANDLERS[kind](self, event, data)
+        if self._turn and event.turn == self._turn.id and not (data and data.get("code") in (INTERRUPTED, DENIED)):
+            self._turn = self._turn._replace(seen=event.ts)
 
     def _cell(self, tool: str) -> Used:
         """Where a tool's use counts now; under the empty name what is no tool's. Nobody sees it if it does not."""
@@ -218,12 +230,16 @@ class Ledger(Reader):
     # --- handlers, as in `state` -----------------------------------------------------------------
 
     def _on_message(self, event: Event, data: Data) -> None:
-        if data.get("role") == "user" and not self._aside:
+        if begins_turn(event, data):
             self._cell("").user_turns += 1
         self._tools(self._parts(data, "parts"))
 
     def _on_response(self, event: Event, data: Data) -> None:
         parts = self._parts(data, "parts")
+        if not self._meant:
+            # A branch that is not asked for has no part in what a response used on one that is.
+            self._tools(parts)
+            return
         name, provider = self._text(data, "response.id"), self._text(data, "provider.name") or ""
         known = self._by_id.get(name, ()) if name else ()
         found = next((one for one in known if provider in ("", one.provider) or not one.provider), None)
@@ -260,12 +276,14 @@ class Ledger(Reader):
 
     def _on_turn_start(self, event: Event, data: Data) -> None:
         if event.turn is not None:
-            self._turn = event.turn, event.ts
+            self._turn = Turn(event.turn, event.ts, event.ts)
 
     def _on_turn_end(self, event: Event, data: Data) -> None:
-        if self._turn is not None and self._turn[0] == event.turn:
+        if self._turn is not None and self._turn.id == event.turn:
+            # Who ends a turn that a crash has left open comes whenever it may be: it ended with its last event.
+            end = self._turn.seen if data.get("outcome") == INTERRUPTED else event.ts
             # A clock that went back in between makes no time.
-            self._cell("").turn_ms += max(_milliseconds(event.ts) - _milliseconds(self._turn[1]), 0)
+            self._cell("").turn_ms += max(_milliseconds(end) - _milliseconds(self._turn.begun), 0)
             self._turn = None
 
     # --- what handlers share ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support import Gj
 
 import gitjournal
-from gitjournal import cli_cost
+from gitjournal import branches, cli_cost
 from gitjournal.chain import Chain
 from gitjournal.cli_base import App
 from gitjournal.cli_table import Column
@@ -226,6 +226,63 @@ def test_sub_sessions_are_counted_with_theirs_and_a_circle_ends(journal: Journal
     assert used(journal, session="s", branch="try").input == 115
 
 
+def test_a_response_on_two_branches_counts_for_the_one_that_is_asked_for(journal: Journal) -> None:
+    record(journal, "s", say(), response("r1", 100, 10))
+    journal.branch("s", 3, "b")
+    # As an import of a transcript that was wound back makes it.
+    record(journal, "s", response("r9", 500, 50))
+    record(journal, "s/b", response("r9", 500, 60))
+
+    def used(*where: str) -> tuple[int, int]:
+        whole = total(grouped(tally(journal, scope(journal, *where))))
+        return whole.input, whole.output
+
+    assert used("s") == (600, 70)
+    assert used("s", "main") == (600, 60) and used("s", "b") == (500, 60)
+
+
+def test_a_renamed_branch_keeps_its_sub_sessions(journal: Journal) -> None:
+    record(journal, "p", say())
+    for branch in ("b", "other"):
+        journal.branch("p", 2, branch)
+    parent = {"session": "p", "branch": "b"}
+    record(journal, "c", response("r1", 7, 7), start={"source": "http", "parent": parent})
+    branches.rename(journal, "p/b", "bb")
+    branches.rename(journal, "p/bb", "bbb")
+    assert scope(journal, "p", "bbb").below == ("c",) and not scope(journal, "p", "other").below
+    # A new branch of the old name has it, as it says.
+    journal.branch("p", 2, "b")
+    assert scope(journal, "p", "b").below == ("c",) and not scope(journal, "p", "bbb").below
+
+
+def test_a_sub_session_that_cannot_be_read_is_not_left_out_in_silence(gj: Gj, place: Path) -> None:
+    journal = gitjournal.init(place)
+    record(journal, "p", response("r1", 10, 1))
+    record(journal, "c", response("r2", 100, 1), start={"source": "http", "parent": {"session": "p"}})
+    assert gj("cost", "p", "--json", ok=False).exit_code == 0
+    (place / "refs" / "heads" / "c" / "main").write_text("2" * 40 + "\n")
+    run = gj("cost", "p", ok=False)
+    assert run.exit_code == 1 and "whether c belongs to it is not known" in run.stderr
+    run = gj("cost", "p", "--json", ok=False)
+    assert run.exit_code == 1 and json.loads(run.stdout)["unread"] == [{"name": "c", "code": "missing-object"}]
+
+
+def test_a_turn_that_was_interrupted_took_as_long_as_it_was_worked_at(journal: Journal) -> None:
+    def at(time: str, kind: str, turn: str | None = "t", **data: Any) -> Draft:
+        return Draft(kind, data, "host", turn, f"2026-11-01T{time}.000Z")
+
+    with journal.session("s", create=True) as s:
+        s.append_many([at("10:00:00", "turn.start"), at("10:00:06", "tool.call", id="c", name="sh"),
+                       at("10:00:50", "note", None),
+                       at("20:00:00", "tool.result", id="c", is_error=True, code="interrupted", response="?"),
+                       at("20:00:00", "turn.end", outcome="interrupted")])  # fmt: skip
+        assert total(grouped(tally(journal, scope(journal, "s")))).turn_ms == 6000
+        s.append_many(
+            [at("20:00:00", "turn.start"), at("20:00:01", "note"), at("20:00:09", "turn.end", outcome="failed")]
+        )
+    assert total(grouped(tally(journal, scope(journal, "s")))).turn_ms == 15_000
+
+
 def test_since_looks_at_where_a_response_was_seen_first(journal: Journal) -> None:
     with journal.session("s", create=True, start=Draft("session.start", {}, ts="2026-01-01T00:00:00.000Z")) as s:
         for day, one in enumerate((response("r", 10, 1), response("r", 10, 9), response("q", 5, 5)), 1):
@@ -335,6 +392,16 @@ def filled(place: Path) -> Journal:
 
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
+
+
+def test_the_time_stands_in_a_line_of_80_columns(gj: Gj, journal: Journal) -> None:
+    start = Draft("session.start", {}, ts="2026-11-01T18:00:00.000Z")
+    with journal.session("s", create=True, start=start) as s:
+        s.append("note", {}, ts="2026-11-29T23:33:50.000Z")
+    lines = gj("cost", "s").stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith("time "))
+    assert line.split(maxsplit=5)[1:] == ["28", "d", "5", "h", "2026-11-01 18:00:00 to 2026-11-29 23:33:50 UTC"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_cost_sums_up(gj: Gj, filled: Journal, tmp_path: Path) -> None:
