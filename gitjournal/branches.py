@@ -55,10 +55,10 @@ class Kept(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A branch that was deleted: its name, its newest event, and what is left of it."""
+    """A branch that was deleted: its name, its newest event (None: it could not be read), and what is left of it."""
 
     name: Name
-    head: Appended
+    head: Appended | None
     kept: Kept
 
 
@@ -117,6 +117,8 @@ def delete(journal: Journal, name: str | Name, *, force: bool = False) -> Gone:
     goes with its session only; LeaseHeld when somebody writes to it; ConflictError, RefLocked, StorageError.
     """
     target = _no_trunk(journal, name, "deleted", "gj delete takes a session away, with all its branches.")
+    if force and (gone := _unreadable(journal, target)):
+        return gone
     with journal.creation_lock(), _held(journal, target) as (chain, oid, head):
         kept = _kept(journal, target, head, force=force)
         if kept.lost and not force:
@@ -126,6 +128,21 @@ def delete(journal: Journal, name: str | Name, *, force: bool = False) -> Gone:
             )
         remove(chain, oid)
     return Gone(target, head, kept)
+
+
+def _unreadable(journal: Journal, name: Name) -> Gone | None:
+    """Delete a branch of which not even the newest event can be read; None, and nothing done, for any other."""
+    chain = journal.chain(name)
+    with journal.creation_lock():
+        lease = Lease.acquire(chain.lease_path, str(name))
+        try:
+            chain.snapshot()
+        except VerificationError:
+            remove(chain, chain.store.read_ref(chain.ref))
+            return Gone(name, None, Kept(0, 0, sorted(journal.store.tracking(name.path))))
+        finally:
+            lease.release()
+    return None
 
 
 def _kept(journal: Journal, name: Name, head: Appended, *, force: bool) -> Kept:

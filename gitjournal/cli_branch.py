@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitjournal.cli_base import App, color_option, journal_option, json_option, name_argument, pass_app
+from gitjournal.cli_base import (
+    App,
+    color_option,
+    journal_option,
+    json_option,
+    name_argument,
+    pass_app,
+)
 from gitjournal.cli_given import memory
 from gitjournal.cli_names import find, find_branch, position
-from gitjournal.cli_read import when
+from gitjournal.cli_read import unread, when
 from gitjournal.cli_table import Column, table
-from gitjournal.errors import StorageError, UsageError
+from gitjournal.errors import JournalError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from gitjournal.journal import Journal
@@ -69,10 +76,12 @@ def _delete(app: App, journal: Journal, name: str, force: bool, as_json: bool) -
     _remember(journal, gone.name, None)
     kept = gone.kept
     if as_json:
-        members = {"name": str(gone.name), "seq": gone.head.seq, "hash": gone.head.hash}
+        seq, digest = gone.head or (None, None)
+        members = {"name": str(gone.name), "seq": seq, "hash": digest}
         app.emit({"deleted": members, "kept": kept.to, "lost": kept.lost, "tracking": kept.tracking})
         return
-    app.say(printable(f"deleted {gone.name}, which ended at {gone.head.seq} {gone.head.hash}"))
+    ended = f"which ended at {gone.head.seq} {gone.head.hash}" if gone.head else "which could not be read"
+    app.say(printable(f"deleted {gone.name}, {ended}"))
     if kept.lost:
         app.note(f"{count(kept.lost, 'event')} beyond {kept.to} had no other place; they go when git collects garbage")
     _still_there(app, kept.tracking)
@@ -134,6 +143,31 @@ def _began(app: App, journal: Journal, child: Name, parent: Name, seq: int, as_j
         app.emit({"name": str(child), "seq": head.seq, "hash": head.hash, "from": {"name": str(parent), "seq": seq}})
     else:
         app.say(printable(f"{child}@{head.seq} {head.hash}, goes on from {parent}@{seq}"))
+    # A branch that cannot be read as a whole has begun all the same.
+    with suppress(JournalError):
+        _inherits(app, journal, child, f"{parent}@{seq}")
+
+
+def _inherits(app: App, journal: Journal, child: Name, origin: str) -> None:
+    """Say what keeps a branch that has just begun from being listed or resumed."""
+    import shlex
+
+    from gitjournal.refs import TRUNK
+    from gitjournal.resume import trunk_state
+    from gitjournal.state import fold
+
+    state = fold(journal.events(child), history=False)
+    whole = trunk_state(journal, child, state)
+    if state.terminated:
+        before = shlex.quote(f"{child}@{state.terminated['seq'] - 1}")
+        app.note(f"{child} is terminated, as {origin} is; what came before can go on: gj fork {before} NEW")
+    elif whole.terminated:
+        app.note(
+            f"{child} is terminated, as all of its session is; it can go on: gj fork {shlex.quote(str(child))} NEW"
+        )
+    elif whole.archived:
+        why = origin if child.branch == TRUNK else "all of its session"
+        app.note(f"{child} is archived, as {why} is: gj unarchive {shlex.quote(child.session)}")
 
 
 @click.command(short_help="List the branches of a session.")
@@ -151,13 +185,15 @@ def branches(app: App, name: str, with_forks: bool, as_json: bool) -> None:
     session = find(journal, name).name.session
     found = forks(journal, session) if with_forks else {}
     rows = []
-    for line in lines(journal, session):
+    failed: dict[Name, JournalError] = {}
+    for line in lines(journal, session, failed):
         if as_json:
             app.emit(_members(journal, line, found.get(line.name, []) if with_forks else None))
         else:
             rows += [_row(journal, line), *(_fork_row(journal, line.name, one) for one in found.get(line.name, []))]
-    if not as_json:
+    if rows:
         table(app, _COLUMNS, rows)
+    unread(failed)
 
 
 def _members(journal: Journal, line: Line, forks: list[Begin] | None) -> dict[str, Any]:

@@ -6,18 +6,20 @@ Floor 6. `grep` reads the events themselves and needs no index.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gitjournal.cli_base import EXIT, FAILED, App, color_option, complain, journal_option, json_option, pass_app
 from gitjournal.cli_names import since
+from gitjournal.cli_progress import Progress, shown
 from gitjournal.cli_read import when
 from gitjournal.cli_table import Column, table
-from gitjournal.errors import JournalError
+from gitjournal.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 _SHOWN = 50
 _HITS = 20
+#: More sessions than anybody has.
+_MOST = 10**9
 _STATUSES = ("idle", "running", "requires_action", "rescheduling", "terminated")
 _COLUMNS = (
     # The beginning of a UUID in the first group and of a name will do where a name is asked for.
@@ -51,42 +55,28 @@ _QUIET = 0.5
 # --- the index, and what is said while it is brought up to date ----------------------------------
 
 
-class _Progress:
-    """Says on a terminal how many events were read, once it takes long enough to be noticed."""
+def _counted(progress: Progress) -> Callable[[int], None]:
+    """Shows how many events were read, of which it is told as they are."""
+    total = 0
 
-    def __init__(self) -> None:
-        self._events = 0
-        self._next = time.monotonic() + _QUIET
-        self._said = False
-        self._on = sys.stderr is not None and sys.stderr.isatty()
+    def read(events: int) -> None:
+        nonlocal total
+        total += events
+        progress(f"indexing, {total:,} events")
 
-    def __call__(self, events: int) -> None:
-        self._events += events
-        if self._on and (now := time.monotonic()) >= self._next:
-            self._next = now + 0.1
-            self._said = True
-            sys.stderr.write(f"\rindexing: {self._events:,} events")
-            sys.stderr.flush()
-
-    def done(self) -> None:
-        """Clear the line."""
-        if self._said:
-            sys.stderr.write("\r\x1b[K")
+    return read
 
 
 def _ask(app: App, journal: Journal, question: Callable[[sqlite3.Connection], T]) -> T:
     from gitjournal.index import ask
 
-    progress = _Progress()
+    with shown(_QUIET) as progress:
 
-    def say(text: str) -> None:
-        progress.done()
-        app.note(text)
+        def say(text: str) -> None:
+            progress.clear()
+            app.note(text)
 
-    try:
-        return ask(journal, question, say=say, progress=progress)
-    finally:
-        progress.done()
+        return ask(journal, question, say=say, progress=_counted(progress))
 
 
 def forgotten(app: App, journal: Journal) -> bool:
@@ -112,11 +102,9 @@ def reindex(app: App, as_json: bool) -> None:
     from gitjournal.render import count
 
     journal = app.journal()
-    progress, begun = _Progress(), time.monotonic()
-    try:
-        done = rebuild(journal, progress=progress)
-    finally:
-        progress.done()
+    begun = time.monotonic()
+    with shown(_QUIET) as progress:
+        done = rebuild(journal, progress=_counted(progress))
     seconds = time.monotonic() - begun
     if as_json:
         app.emit({**done._asdict(), "seconds": round(seconds, 3)})
@@ -150,31 +138,40 @@ def sessions(
     as_json: bool,
 ) -> None:
     """List sessions, the one with the newest event first: its state, turns of the user, tokens (input→output), events,
-    branches, last activity, and its title or how it began.
+    branches, last activity (UTC), and its title or how it began.
 
-    At most 50, unless -n says otherwise; with --json all. An event that several branches share counts once. A session
-    that cannot be read is listed with the reason, and the exit status is 1. A narrow terminal has fewer columns.
+    At most 50, unless -n says otherwise; with --json all. An event that several branches share counts once. A fork
+    counts what it has from its parent, and a response that was recorded anew on another branch counts there too: gj
+    cost counts each once. A session that cannot be read is listed with the reason, and the exit status is 1. A narrow
+    terminal has fewer columns.
     """
     from gitjournal import index_query
 
+    for option, text in (("--project", project), ("--label", label)):
+        if text == "":
+            raise UsageError(f"{option} is empty")
+    begin = since(after) if after is not None else ""
     journal = app.journal()
-    limit = _SHOWN if most is None and not as_json else most or None
-    folder = os.path.abspath(project) if project else ""  # noqa: PTH100 - as a recorder names it, links and all
-    found = _ask(
-        app,
-        journal,
-        lambda db: index_query.sessions(
+    limit = min(_SHOWN if most is None and not as_json else most or _MOST, _MOST)
+    projects = _folders(project) if project else ()
+    # Which state a session is in while somebody writes to it, only its lease says.
+    leased = _leased(journal) if status else ()
+
+    def question(db: sqlite3.Connection) -> list[dict[str, Any]]:
+        rows = index_query.listed(
             db,
             archived=archived,
-            since=since(after) if after else "",
-            project=folder,
+            since=begin,
+            projects=projects,
             label=label or "",
-            # One more says that there are more. What state a session is in, only its lease says.
-            limit=None if status or limit is None else limit + 1,
-        ),
-    )
-    rows = (_with_status(journal, row) for row in found)
-    wanted = [row for row in rows if not status or row["status"] == status]
+            status=status or "",
+            live=leased,
+        )
+        told = (_with_status(journal, row) for row in rows)
+        # One more says that there are more.
+        return list(islice((row for row in told if status in (None, row["status"])), limit + 1))
+
+    wanted = _ask(app, journal, question)
     shown = wanted[:limit]
     _show_sessions(app, journal, shown, as_json)
     if len(wanted) > len(shown):
@@ -183,17 +180,35 @@ def sessions(
         click.get_current_context().exit(FAILED)
 
 
-def _with_status(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with what the session does now: the branch that somebody writes to says it, else the one written last."""
+def _folders(project: str) -> list[str]:
+    """A folder as sessions may name it: some recorders follow links, others do not."""
+    path = project.encode("utf-8", "replace").decode()
+    return sorted({os.path.abspath(path), os.path.realpath(path)})  # noqa: PTH100 - Path.absolute leaves .. in it
+
+
+def _leased(journal: Journal) -> list[str]:
+    """The sessions of which a branch may have a writer."""
     from gitjournal import refs
+    from gitjournal.store import names
+
+    found = []
+    for name in names(journal.path / "gitjournal" / "lease"):
+        # A name that is no session's is none of ours.
+        with suppress(UsageError):
+            found.append(refs.decode(name))
+    return found
+
+
+def _with_status(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what the session does now."""
+    from gitjournal import index_rows, refs
     from gitjournal.lease import held
 
     states: dict[str, Any] = row.pop("states")
     folder = journal.path / "gitjournal" / "lease" / refs.encode(row["session"])
-    live = next((one for one in states if folder.exists() and held(folder / f"{refs.encode(one)}.json")), None)
-    branch = live or next(iter(states), None)
-    status, reason, blocking = states[branch][live is not None] if branch else (None, None, [])
-    return row | {"live": live is not None, "status": status, "stop_reason": reason, "blocking": blocking}
+    live = [one for one in states if folder.exists() and held(folder / f"{refs.encode(one)}.json")]
+    status, reason, blocking = index_rows.now(states, live)
+    return row | {"live": bool(live), "status": status, "stop_reason": reason, "blocking": blocking}
 
 
 def _show_sessions(app: App, journal: Journal, rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -215,7 +230,7 @@ def _cells(app: App, row: dict[str, Any]) -> tuple[str, ...]:
 
     tokens = row["tokens"]
     used = f"{short_number(tokens['input'])}→{short_number(tokens['output'])}" if any(tokens.values()) else "-"
-    said = one_line(row["error"] or row["title"] or row["first"] or "")
+    said = one_line(row["error"] or (row["title"] or "").strip() or row["first"] or "")
     return (
         row["session"],
         ("● " if row["live"] else "") + (row["status"] or "-"),
@@ -224,7 +239,8 @@ def _cells(app: App, row: dict[str, Any]) -> tuple[str, ...]:
         str(row["events"]),
         str(len(row["branches"])),
         when(row["updated"])[: None if app.width is None else 16],
-        clip(said + (" [archived]" if row["archived"] else ""), _TITLE if app.width is None else app.width),
+        # In front, where no long title and no narrow terminal takes it away.
+        clip(("[archived] " if row["archived"] else "") + said, _TITLE if app.width is None else app.width),
     )
 
 
@@ -260,8 +276,10 @@ def search(
     'this OR that', '-not'.
 
     All words must be in one event, in whatever case. A title counts more than a text, a text more than what a tool gave
-    back. Of very long texts and outputs only the beginning is found; gj grep finds all. The exit status is 1 when
-    nothing is found.
+    back; of words that are in more than 20,000 events, only the newest sessions are looked at beside titles. Of very
+    long texts and outputs only the beginning is found, and of a text without spaces between its words (Chinese,
+    Japanese, Thai) none but the first: gj grep finds all. Times are UTC. The exit status is 1 when nothing is found, or
+    when a session cannot be looked into.
     """
     from gitjournal import index_query
     from gitjournal.cli_names import find
@@ -271,12 +289,13 @@ def search(
     # What is wrong with the question should not wait for the index.
     index_query.match(text, columns)
     only = find(journal, session).name.session if session else ""
-    cutoff = since(after) if after else ""
-    hits = _ask(
+    cutoff = since(after) if after is not None else ""
+    hits, missed = _ask(
         app,
         journal,
-        lambda db: index_query.search(
-            db, text, columns=columns, session=only, since=cutoff, archived=archived, limit=most
+        lambda db: (
+            index_query.search(db, text, columns=columns, session=only, since=cutoff, archived=archived, limit=most),
+            index_query.missed(db, only),
         ),
     )
     for hit in hits:
@@ -284,8 +303,12 @@ def search(
             app.emit(_members(hit))
         else:
             app.say(_hit_line(app, hit))
+    if missed:
+        told = f"{missed} branches were" if missed > 1 else "one branch was"
+        app.note(f"{told} not looked into, because of damage: gj sessions says why")
     if not hits:
-        app.note("nothing found")
+        app.note("nothing found; in languages that put no spaces between words, gj grep finds parts of a text")
+    if missed or not hits:
         click.get_current_context().exit(FAILED)
 
 

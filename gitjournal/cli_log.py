@@ -16,12 +16,15 @@ import click
 
 from gitjournal.cli_base import App, color_option, journal_option, json_option, name_argument, pass_app
 from gitjournal.cli_names import find, find_range
+from gitjournal.cli_read import unread
 from gitjournal.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
+    from gitjournal.errors import JournalError
     from gitjournal.event import Event
     from gitjournal.journal import Journal
     from gitjournal.lineage import Line
+    from gitjournal.refs import Name
     from gitjournal.render import Layout
 
 #: How often a live session is looked at, in seconds.
@@ -78,6 +81,8 @@ def log(
 
 
 def _filter(types: tuple[str, ...], grep: str | None, flags: int) -> Wanted:
+    from gitjournal.grep import limited
+
     try:
         pattern = re.compile(grep, flags) if grep is not None else None
     except (re.error, OverflowError, RecursionError) as error:
@@ -86,7 +91,10 @@ def _filter(types: tuple[str, ...], grep: str | None, flags: int) -> Wanted:
     def wanted(event: Event) -> bool:
         if types and not any(fnmatchcase(event.type, one) for one in types):
             return False
-        return pattern is None or _matches(pattern, event)
+        if pattern is None:
+            return True
+        with limited(f"event {event.seq} of {event.session}", "Make the pattern of --grep simpler."):
+            return _matches(pattern, event)
 
     return wanted
 
@@ -181,11 +189,13 @@ def _graph(app: App, journal: Journal, text: str, wanted: Wanted, most: int | No
     target = find(journal, text)
     if target.seq is not None:
         raise UsageError("--graph shows a whole session: give its name without a position")
-    lanes = arrange(lines(journal, target.name.session))
-    layout = _layout(app, max(lane.head for lane in lanes))
+    failed: dict[Name, JournalError] = {}
+    lanes = arrange(lines(journal, target.name.session, failed))
+    layout = _layout(app, max((lane.head for lane in lanes), default=0))
     with app.paged():
         for text_line in _draw(journal, lanes, layout, wanted, most):
             app.say(text_line)
+    unread(failed)
 
 
 class Lane(NamedTuple):

@@ -63,10 +63,15 @@ def find(journal: Journal, text: str, *, by: By = "near") -> Target:
         return Target(whole, None)
     if part:
         return Target(part, seq)
-    if by != "whole" and (like := _like(journal, base, by)):
-        return Target(like, seq)
-    if by != "whole" and _HASH.fullmatch(text):
-        return _by_hash(journal, text)
+    if by == "whole":
+        return Target(_expected(journal, base), seq)
+    like = _like(journal, base, by)
+    if len(like) == 1:
+        return Target(like[0], seq)
+    if _HASH.fullmatch(text):
+        return _by_hash(journal, text, like)
+    if like:
+        raise _ambiguous(journal, base, like)
     return Target(_expected(journal, base), seq)
 
 
@@ -85,23 +90,15 @@ def _branch(journal: Journal, text: str) -> Name | None:
         return None
 
 
-def _like(journal: Journal, text: str, by: By) -> Name | None:
-    """The one branch whose name begins with ``text`` or, by ``near``, has it within; None when there is none.
-
-    JournalError with the candidates when there are several.
-    """
+def _like(journal: Journal, text: str, by: By) -> list[Name]:
+    """The branches whose name begins with ``text`` or, by ``near``, has it within, if it cannot be that of an event."""
     names = list(journal.sessions()) if text else []
     found = _matching(names, text, str.startswith)
-    if len(found) == 1:
-        return found[0]
     if not found and by == "near" and not _HASH.fullmatch(text):
         found = _parts(names, text)
         if len(found) == 1:
             complain(f"{text!r} is taken for {found[0]}")
-            return found[0]
-    if found and not _HASH.fullmatch(text):
-        raise _ambiguous(journal, text, found)
-    return None
+    return found
 
 
 def _parts(names: Iterable[Name], text: str) -> list[Name]:
@@ -149,14 +146,16 @@ def _in_order(name: str, text: str) -> bool:
     return all(char in rest for char in text.lower())
 
 
-def _ambiguous(journal: Journal, text: str, found: list[Name]) -> JournalError:
+def _ambiguous(journal: Journal, text: str, found: list[Name], events: int = 0) -> JournalError:
     from gitjournal.index import titles
+    from gitjournal.render import count
 
     known = titles(journal, found[:_CANDIDATES])
     shown = [f"{name} ({known[name]})" if known.get(name) else str(name) for name in found[:_CANDIDATES]]
     more = ", ..." if len(found) > _CANDIDATES else ""
+    also = f", or {count(events, 'event')} by hash" if events else ""
     return JournalError(
-        f"{text!r} can be {len(found)} sessions or branches", hint=f"Which one? {', '.join(shown)}{more}"
+        f"{text!r} can be {len(found)} sessions or branches{also}", hint=f"Which one? {', '.join(shown)}{more}"
     )
 
 
@@ -217,8 +216,11 @@ def position(journal: Journal, text: str, *, by: By = "near") -> tuple[Name, int
     return target.name, newest if target.seq is None else target.seq
 
 
-def _by_hash(journal: Journal, prefix: str) -> Target:
-    """The event whose hash begins so. Looks at every event once, wherever branches share it."""
+def _by_hash(journal: Journal, prefix: str, like: list[Name]) -> Target:
+    """The event whose hash begins so. Looks at every event once, wherever branches share it.
+
+    ``like``: branches whose names begin so, several or none.
+    """
     from gitjournal.lineage import begins
 
     found: dict[str, Target] = {}
@@ -229,6 +231,8 @@ def _by_hash(journal: Journal, prefix: str) -> Target:
                 found.setdefault(event.hash, Target(name, event.seq))
                 if len(prefix) == 64:
                     return found[event.hash]
+    if like:
+        raise _ambiguous(journal, prefix, like, len(found))
     if not found:
         raise NotFound(f"there is no session, branch or event {prefix!r}", hint="gj sessions lists what is there.")
     if len(found) > 1:

@@ -5,14 +5,16 @@ Floor 6. ``gj log`` is in `cli_log`, replay and verify in `cli_check`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitjournal.cli_base import (
+    FAILED,
     App,
     color_option,
+    complain,
     journal_option,
     json_option,
     name_argument,
@@ -120,3 +122,11 @@ def cat(app: App, name: str, file_number: int | None) -> None:
 def when(ts: str) -> str:
     """A time for people, to the second."""
     return ts[:19].replace("T", " ") or "-"
+
+
+def unread(failed: Mapping[Name, JournalError]) -> None:
+    """Name the branches that could not be read, and fail if there are some."""
+    for name, error in failed.items():
+        complain(f"{name} cannot be read: [{error.code}] {error}", error.hint)
+    if failed:
+        click.get_current_context().exit(FAILED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ from gitjournal.cli_find import forgotten
 from gitjournal.cli_names import By, find_branch
 from gitjournal.cli_proof import opened
 from gitjournal.errors import JournalError, Refused, StorageError, UsageError
+from gitjournal.refs import TRUNK
 
 if TYPE_CHECKING:
     from gitjournal.chain import Appended
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 _WHO = "user"
 #: More than this is no summary, however its characters are counted.
 _MOST_BYTES = 128 * 1024
+#: What a list of sessions takes from the trunk.
+_OF_LISTS = {"title", "summary", "added"}
 
 
 def _change(
@@ -48,16 +52,18 @@ def _change(
     branch = find_branch(journal, name, by=by)
     with opened(journal, branch) as session:
         done = do(session)
+    if branch.branch != TRUNK and _OF_LISTS & about.keys():
+        app.note(f"this is of {branch} alone: lists show what the trunk says")
     if as_json:
         app.emit({"name": str(branch), "seq": done.seq, "hash": done.hash, **about})
     else:
         _say(app, f"{branch}@{done.seq} {done.hash}")
 
 
-def _state(journal: Journal, branch: Name, *, history: bool = False) -> SessionState:
+def _state(journal: Journal, branch: Name) -> SessionState:
     from gitjournal.state import fold
 
-    return fold(journal.events(branch), history=history)
+    return fold(journal.events(branch), history=False)
 
 
 def _say(app: App, text: str) -> None:
@@ -77,9 +83,13 @@ def _say(app: App, text: str) -> None:
 @journal_option
 @pass_app
 def title(app: App, name: str, text: str | None, as_json: bool) -> None:
-    """Give a session the title TEXT, one line of at most 200 characters; without TEXT, print it. "" removes it."""
+    """Give a session the title TEXT, one line of at most 200 characters; without TEXT, print it. "" removes it.
+
+    Lists show the title of the trunk; a branch that is named has one of its own.
+    """
     if text is not None:
-        _change(app, name, lambda session: session.update(title=text, actor=_WHO), as_json, title=text)
+        given = text.strip()
+        _change(app, name, lambda session: session.update(title=given, actor=_WHO), as_json, title=given)
         return
     journal = app.journal()
     branch = find_branch(journal, name, by="near")
@@ -99,23 +109,25 @@ def title(app: App, name: str, text: str | None, as_json: bool) -> None:
 def summary(app: App, name: str, text: str | None, as_json: bool) -> None:
     """Give a session the summary TEXT, or that on standard input (-), of at most 16,384 characters. "" removes it.
 
-    Without TEXT, print the summary. Of a session that nobody has summed up, the last six messages are shown, 2,000
-    characters of them at most; they are not stored.
+    Without TEXT, print the summary. A branch that is named has one of its own, as it has a title. Of a session that
+    nobody has summed up, the last six messages are shown, 2,000 characters of them at most; they are not stored.
     """
     if text is not None:
-        written = _read() if text == "-" else text
-        _change(app, name, lambda session: session.update(summary=written, actor=_WHO), as_json, summary=written)
+        given = (_read() if text == "-" else text).strip()
+        _change(app, name, lambda session: session.update(summary=given, actor=_WHO), as_json, summary=given)
         return
-    from gitjournal.summary import automatic
+    from gitjournal.lineage import backwards
+    from gitjournal.summary import automatic, last_said
 
     journal = app.journal()
     branch = find_branch(journal, name, by="near")
-    state = _state(journal, branch, history=True)
-    found = state.summary or automatic(state.history)
+    state = _state(journal, branch)
+    written = state.summary.strip()
+    found = written or automatic(last_said(backwards(journal.chain(branch), 1, state.last_seq)))
     if as_json:
-        app.emit({"name": str(branch), "summary": found, "automatic": not state.summary})
+        app.emit({"name": str(branch), "summary": found, "automatic": not written})
         return
-    if not state.summary:
+    if not written:
         app.note("nobody has written a summary; what was said last:" if found else "nothing was said in it yet")
     _say(app, found)
 
@@ -125,7 +137,7 @@ def _read() -> str:
     if len(raw) > _MOST_BYTES:
         raise UsageError(f"a summary of more than {_MOST_BYTES} bytes is none")
     try:
-        return raw.decode("utf-8").strip()
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"the summary is not UTF-8 (byte {error.start})") from None
 
@@ -156,6 +168,8 @@ def label(
     app: App, name: str, labels: tuple[str, ...], add: tuple[str, ...], remove: tuple[str, ...], as_json: bool
 ) -> None:
     """Add labels (+LABEL, or LABEL) to a session, and take labels off (-LABEL). Without one, print its labels.
+
+    Lists go by the labels of the trunk; a branch that is named has its own.
 
     \b
       gj label s1 +bug -draft
@@ -252,6 +266,7 @@ def delete(app: App, name: str, reason: str | None, dry_run: bool, yes: bool, as
     single events say, and keep the session: gj erase.
     """
     from gitjournal import delete as room
+    from gitjournal import index
 
     journal = app.journal()
     if not dry_run and (cut := room.finish(journal)):
@@ -261,10 +276,11 @@ def delete(app: App, name: str, reason: str | None, dry_run: bool, yes: bool, as
             _told(app, journal, cut, as_json)
             return
     session = _session(journal, name)
+    beginning = partial(index.beginning, journal, say=app.note)
     if dry_run:
-        _told(app, journal, room.plan(journal, session), as_json)
+        _told(app, journal, room.plan(journal, session, beginning), as_json)
     elif yes or _confirmed(app, journal, session):
-        done = room.delete(journal, session, reason)
+        done = room.delete(journal, session, reason, beginning)
         _forget(app, journal, done)
         _told(app, journal, done, as_json)
     else:
@@ -285,7 +301,7 @@ def _forget(app: App, journal: Journal, done: Deleted) -> None:
 
 def _session(journal: Journal, name: str) -> str:
     """The id of the session, which must be given whole, as one that has no trunk may be."""
-    from gitjournal.refs import TRUNK, Name
+    from gitjournal.refs import Name
 
     if _is_id(name) and journal.branches(name):
         return name
@@ -312,10 +328,11 @@ def _confirmed(app: App, journal: Journal, session: str) -> bool:
         raise JournalError(
             f"not deleted: nobody can be asked about {session!r} here", hint="Give --yes, or first --dry-run."
         )
+    from gitjournal import index
     from gitjournal.delete import plan
     from gitjournal.render import printable
 
-    for line in _lines(plan(journal, session), "would delete"):
+    for line in _lines(plan(journal, session, partial(index.beginning, journal)), "would delete"):
         app.note(line)
     return bool(click.confirm(f"Delete session {printable(session)}?", err=True))
 

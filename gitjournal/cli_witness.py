@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from gitjournal.cli_base import App, journal_option, name_argument, pass_app, read_file, write_file
-from gitjournal.cli_names import find
-from gitjournal.errors import UsageError
+from gitjournal.cli_names import find_branch
 
 
 @click.group(short_help="Cosign seals for others, or have yours cosigned.", invoke_without_command=True)
@@ -65,6 +64,7 @@ def serve(app: App, state: str, key: str, allowed_signers: str, port: int, host:
 @pass_app
 def ask(app: App, url: str, name: str, output: str | None) -> None:
     """Have the newest seal of a branch cosigned by the witness at URL, and print the cosignature: one line of JSON.
+    NAME is its whole name, without a position.
 
     Fails when the witness has seen more events of the branch than there are here, or others. Keep the line where
     nobody can change it who can change the journal; a file may have many.
@@ -74,10 +74,7 @@ def ask(app: App, url: str, name: str, output: str | None) -> None:
 
     send = sender(url)
     journal = app.journal()
-    target = find(journal, name)
-    if target.seq is not None:
-        raise UsageError("the newest seal of a branch is cosigned: give its name without a position")
-    made = cosignature(journal, target.name, send).line
+    made = cosignature(journal, find_branch(journal, name, by="whole"), send).line
     if output is None:
         app.write(made)
     else:

@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
     def may_have(self, event: Event) -> bool:
         """Whether it is worth to look into an event."""
-        if event.withheld or (self.types and not any(fnmatchcase(event.type, one) for one in self.types)):
+        if self.types and not any(fnmatchcase(event.type, one) for one in self.types):
             return False
         # What is in a side file or in a text with escapes is not in the bytes as it is.
         plain = _ITSELF.fullmatch(self.literal) and not event.files and b'"$gj:' not in event.raw
@@ -94,7 +94,7 @@ def line(journal: Journal, name: Name, what: Wanted, after: int = 0, to: int | N
     """The matching lines in events ``after`` < seq <= ``to`` of one branch. Raises what reading them does."""
     for event in journal.chain(name).events(after, to):
         if what.may_have(event):
-            with _limited(f"{name}@{event.seq}"):
+            with limited(f"{name}@{event.seq}"):
                 found = list(_lines(name, event, what.pattern))
             yield from found
 
@@ -107,14 +107,14 @@ def _lines(name: Name, event: Event, pattern: re.Pattern[str]) -> Iterator[Found
 
 
 @contextmanager
-def _limited(where: str) -> Iterator[None]:
+def limited(where: str, hint: str = "Make it simpler, or plain text: -F") -> Iterator[None]:
     """UsageError when the block takes longer than `PATIENCE`. Without a limit in threads, which get no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(_signal: int, _frame: FrameType | None) -> Any:
-        raise UsageError(f"the pattern takes too long on {where}", hint="Make it simpler, or plain text: -F")
+        raise UsageError(f"the pattern takes too long on {where}", hint=hint)
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gitjournal import index_db, index_query
+from gitjournal.ahead import reading
 from gitjournal.errors import StorageError, disk_errors
 from gitjournal.index_db import Unusable
 from gitjournal.index_look import MANY_LOOSE, Look, changed, is_current, look
@@ -30,6 +31,8 @@ Say = Callable[[str], object]
 #: With more branches to be indexed than this, and than are in the index, a new index is quicker.
 _MANY = 500
 _DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError)
+#: What a row that lacks something makes of a question; of a new index, it is a fault of the question.
+_ODD = (KeyError, TypeError)
 
 
 class Rebuilt(NamedTuple):
@@ -61,7 +64,7 @@ def ask(
     db = _ready(journal, say, progress, whole)
     try:
         return question(db)
-    except _DAMAGE as error:
+    except (*_DAMAGE, *_ODD) as error:
         # Damage in the middle of the file shows only when it is read.
         say(f"the index is damaged ({index_db.reason(error)}); making a new one")
     finally:
@@ -77,9 +80,23 @@ def ask(
         db.close()
 
 
-def below(journal: Journal, session: str, *, say: Say = _quiet) -> dict[str, list[str]]:
-    """``session`` and the sessions that have it as their parent, theirs and so on: each with its children, sorted."""
-    return ask(journal, lambda db: index_query.below(db, session), say=say, whole=True)
+def below(journal: Journal, session: str, *, say: Say = _quiet) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """``session`` and the sessions that have it as their parent, theirs and so on: each with its children, sorted.
+
+    And the sessions that cannot be read, each with the reason: whose children they are is not known.
+    """
+    return ask(journal, lambda db: (index_query.below(db, session), index_query.unread(db)), say=say, whole=True)
+
+
+def beginning(journal: Journal, hashes: Collection[str], *, say: Say = _quiet) -> Iterable[Name]:
+    """The branches whose line begins with one of these events; all there are where there is no index to ask."""
+    if not index_db.place(journal.path).exists():
+        return journal.sessions()
+    try:
+        return ask(journal, lambda db: index_query.beginning(db, hashes), say=say, whole=True)
+    except StorageError as error:
+        say(str(error))
+        return journal.sessions()
 
 
 def forget(journal: Journal) -> str:
@@ -260,19 +277,13 @@ def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
 
 
 def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
-    from gitjournal.index_build import Indexer
-
     if look(journal.store).loose > MANY_LOOSE:
         with suppress(StorageError):
             journal.store.pack_refs()
     found = look(journal.store)
-    indexer = Indexer(journal, db, whole=True, progress=progress)
-    try:
-        indexer.take(journal.store.heads().keys() | found.marks.keys(), found.marks)
-    except BaseException:
-        indexer.close(done=False)
-        raise
-    indexer.close(done=True)
+    # Before the indexer: that begins a thread, and a process of several threads is not copied.
+    with reading(journal.store):
+        _index_all(journal, db, found, progress)
     _stamp(db, found)
     try:
         index_db.complete(db)
@@ -280,11 +291,23 @@ def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
         raise StorageError(f"the index cannot be written: {index_db.reason(error)}") from None
 
 
+def _index_all(journal: Journal, db: sqlite3.Connection, found: Look, progress: Progress) -> None:
+    from gitjournal.index_build import Indexer
+
+    indexer = Indexer(journal, db, whole=True, progress=progress)
+    try:
+        indexer.take(journal.store.heads().keys() | found.marks.keys(), found.marks)
+    except BaseException:
+        indexer.close(done=False)
+        raise
+    indexer.close(done=True)
+
+
 def _counted(db: sqlite3.Connection) -> Rebuilt:
     sessions = db.execute("SELECT count(*) FROM session").fetchone()[0]
     branches = db.execute("SELECT count(*) FROM branch WHERE about <> '{}'").fetchone()[0]
     events = db.execute(
         "SELECT coalesce(sum(upto - first + 1), 0) FROM "
-        "(SELECT segment, max(upto) AS upto FROM part GROUP BY segment) JOIN segment ON id = segment"
+        "(SELECT first, max(upto) AS upto FROM part JOIN segment ON id = segment GROUP BY substr(hash, 1, 64))"
     ).fetchone()[0]
     return Rebuilt(sessions, branches, events)

@@ -16,13 +16,15 @@ from gitjournal import refs
 from gitjournal.errors import DamagedTail, JournalError
 from gitjournal.index_fold import APART, LineFold, same_past
 from gitjournal.index_line import Line, apart
-from gitjournal.index_rows import Known, about_branch, about_session
+from gitjournal.index_rows import Known, Parted, about_branch, about_session, now
 from gitjournal.index_segments import Segments
 from gitjournal.index_shelf import Shelf
-from gitjournal.lineage import begins
+from gitjournal.lineage import begins, common
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 
 if TYPE_CHECKING:
+    from gitjournal.chain import Chain
+    from gitjournal.index_fold import Spent
     from gitjournal.index_look import Mark
     from gitjournal.index_segments import Segment
     from gitjournal.journal import Journal
@@ -70,11 +72,30 @@ class Indexer:
             elif name.session != JOURNAL_SESSION and not self._stayed(name, path, marks.get(path, ("", ""))):
                 ours.append((name, path))
         ours.sort(key=lambda one: (one[0].session, one[0].branch != TRUNK, one[0].branch))
+        if self._whole:
+            ours = self._oldest_first(ours)
         branches = [self._sorted_out(name, path) for name, path in ours]
         for session, group in groupby(branches, key=lambda branch: branch.name.session):
             for branch in group:
                 self._index(branch, marks.get(branch.path, ("", "")))
             self._sum_up(session)
+
+    def _oldest_first(self, ours: list[tuple[Name, str]]) -> list[tuple[Name, str]]:
+        """Sessions in the order in which they were written last, as far as git has that: search looks at newest first.
+
+        An index that has grown has them in about that order too.
+        """
+        heads = self._store.heads()
+
+        def written(one: tuple[Name, str]) -> int:
+            try:
+                return self._journal.chain(one[0]).read_commit(bytes.fromhex(heads[one[1]])).time
+            except (JournalError, KeyError, ValueError):
+                return 0
+
+        sessions = [list(group) for _, group in groupby(ours, key=lambda one: one[0].session)]
+        sessions.sort(key=lambda group: max(map(written, group)))
+        return [one for group in sessions for one in group]
 
     def close(self, *, done: bool) -> None:
         """Write what is still on its way; unless ``done``, the caller throws all of it away."""
@@ -199,7 +220,7 @@ class Indexer:
         self._replace(branch, mark, head, line.tree, line.in_git, "", about)
         self._keep(branch, line.saves)
         if self._whole:
-            parts = [(segment.id, part.first, part.upto, part.spent) for segment, part in line.held()]
+            parts = [(segment.id, part.hash, part.first, part.upto, part.spent) for segment, part in line.held()]
             self._known.append(Known(branch.name.branch, about, "", parts))
 
     def _keep(self, branch: _Branch, saves: Mapping[int, str]) -> None:
@@ -240,12 +261,28 @@ class Indexer:
         known, self._known = self._known if self._whole else self._branches(session), []
         if not self._whole:
             self._db.execute("DELETE FROM session WHERE session = ?", (session,))
+            self._db.execute("DELETE FROM label WHERE session = ?", (session,))
         if not known:
             return
-        about = about_session(session, known)
+        about = about_session(session, known, self._parted(session))
         parent = (about["parent"] or {}).get("session", "")
-        columns = (about["updated"], int(bool(about["archived"])), about["project"] or "", parent)
+        status, wakes = now(about["states"])[0] or "", bool(about["wakes"] or about["error"])
+        columns = (about["updated"], int(bool(about["archived"])), about["project"] or "", parent, status, int(wakes))
         self._shelf.add("session", (session, *columns, json.dumps(about)))
+        for label in about["labels"] or ():
+            self._shelf.add("label", (label, session))
+
+    def _parted(self, session: str) -> Parted:
+        def chain(branch: str) -> Chain:
+            return self._journal.chain(Name(session, branch))
+
+        def spent(branch: str, first: int, upto: int) -> Spent:
+            fold = LineFold()
+            for event in chain(branch).events(to=upto):
+                fold.push(event)
+            return next(part.spent for part in fold.parts() if part.first == first)
+
+        return Parted(lambda one, other: common(chain(one), chain(other)), spent)
 
     def _branches(self, session: str) -> list[Known]:
         self._shelf.flush()

@@ -18,7 +18,7 @@ from gitjournal.errors import StorageError
 from gitjournal.index_text import COLUMNS
 
 #: Counts up when the tables below, or what stands in them, change their meaning.
-SCHEMA = 1
+SCHEMA = 2
 _APPLICATION = 0x676A6978
 #: How long a reader waits for another process that brings the index up to date, in seconds.
 PATIENCE = 2.0
@@ -46,10 +46,15 @@ CREATE TABLE part(
 CREATE INDEX part_segment ON part(segment);
 -- The fold of a long branch in the middle, to go on from.
 CREATE TABLE saved(branch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, PRIMARY KEY(branch, seq));
+-- One session. `status` is its state while nobody writes to it; `wakes` says that one waits in it, or that one may.
 CREATE TABLE session(
     session TEXT PRIMARY KEY, updated TEXT NOT NULL, archived INTEGER NOT NULL, project TEXT NOT NULL,
-    parent TEXT NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX session_updated ON session(updated DESC, session, archived);
+    parent TEXT NOT NULL, status TEXT NOT NULL, wakes INTEGER NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX session_updated ON session(updated DESC, session, archived, status);
+CREATE INDEX session_project ON session(project, updated DESC, session);
+CREATE INDEX session_wakes ON session(session) WHERE wakes;
+CREATE TABLE label(label TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY(label, session)) WITHOUT ROWID;
+CREATE INDEX label_session ON label(session);
 CREATE INDEX session_parent ON session(parent, session) WHERE parent <> '';
 CREATE INDEX session_archived ON session(session) WHERE archived;
 CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, ts UNINDEXED, tokenize="unicode61 remove_diacritics 2");
@@ -77,13 +82,18 @@ def open_file(path: Path) -> sqlite3.Connection | None:
     try:
         if not path.exists():
             return None
+        if path.is_symlink() or not path.is_file():
+            # What it leads to is somebody else's.
+            raise Unusable("it is no file of its own", mend=True)
         db = _connect(path)
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise Unusable("it is no index of gitjournal", mend=True)
         if version != SCHEMA:
             age = "a newer" if version > SCHEMA else "an older"
-            raise Unusable(f"it was made by {age} version of gj", mend=version < SCHEMA)
+            # Nothing in it is the only copy: who has gone back to an older version for good can remove it.
+            way_out = "" if version < SCHEMA else "; remove it if that one is not used any more"
+            raise Unusable(f"it was made by {age} version of gj{way_out}", mend=version < SCHEMA)
         if db.execute("SELECT count(*) FROM meta").fetchone()[0] == 0:
             raise Unusable("it was not finished", mend=True)
     except OSError as error:
@@ -194,13 +204,20 @@ def _poured(fresh: sqlite3.Connection, path: Path) -> bool:
 
 
 def _to_replace(path: Path) -> sqlite3.Connection | None:
-    """The file at ``path`` if there is one and it may be replaced. `Unusable`, sqlite3.Error."""
+    """The file at ``path`` if there is one of ours, and it may be replaced. `Unusable`, sqlite3.Error."""
     try:
         return open_file(path)
     except Unusable as fault:
         if not fault.mend:
             raise
-    return _connect(path)
+    if path.is_symlink() or not path.is_file():
+        return None
+    db = _connect(path)
+    if db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
+        return db
+    # Another program's: its content is not ours to write over, wherever else it has a name.
+    db.close()
+    return None
 
 
 def _deadline(path: Path) -> Callable[[int, int, int], None]:

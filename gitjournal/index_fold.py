@@ -15,6 +15,7 @@ from gitjournal.errors import FormatError, VerificationError
 from gitjournal.index_text import data_of, words
 from gitjournal.refs import TRUNK, Name
 from gitjournal.state import StateBuilder
+from gitjournal.state_read import begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -130,7 +131,7 @@ def _splits(event: Event) -> bool:
 
 
 def _first_words(event: Event) -> str:
-    found = words(event) if not event.withheld and data_of(event).get("role") == "user" else None
+    found = words(event) if not event.withheld and begins_turn(event, data_of(event)) else None
     return " ".join(found.text[: 3 * _FIRST_WORDS].split())[:_FIRST_WORDS] if found else ""
 
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from heapq import nsmallest
 from itertools import islice
 from typing import Any, NamedTuple
 
 from gitjournal.errors import UsageError
 from gitjournal.index_db import SEQ_BITS
 from gitjournal.index_text import COLUMNS
-from gitjournal.refs import Name
+from gitjournal.refs import TRUNK, Name
 
-#: So many hits are ranked at the most, those that were indexed last.
+#: So many hits are ranked at the most beside those in titles: those that were indexed last.
 MOST_RANKED = 20_000
 _MOST_WORDS = 64
+# Values of one statement; SQLite takes 32,766.
+_AT_ONCE = 5000
 _TOKEN = re.compile(r'(-?)"([^"]*)"(\*?)|(-?)([^\s"]+)|(")')
 _WORD = re.compile(r"\w")
 #: Weights of the columns: a word in the title says more than one in the output of a tool.
@@ -52,20 +55,44 @@ def sessions(
     *,
     archived: bool = False,
     since: str = "",
-    project: str = "",
+    projects: Sequence[str] = (),
     label: str = "",
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
+    """The first ``limit`` rows of `listed`."""
+    found = listed(db, archived=archived, since=since, projects=projects, label=label)
+    return list(islice(found, limit))
+
+
+def listed(
+    db: sqlite3.Connection,
+    *,
+    archived: bool = False,
+    since: str = "",
+    projects: Sequence[str] = (),
+    label: str = "",
+    status: str = "",
+    live: Sequence[str] = (),
+) -> Iterator[dict[str, Any]]:
     """The rows of sessions (`index_rows.about_session`), newest first; those that cannot be read at the end.
 
-    Archived ones only if asked for. ``since`` is a ``ts``, ``project`` a folder as `session.start` names it.
+    Archived ones only if asked for. ``since`` is a ``ts``, ``projects`` are folders as `session.start` may name one.
+    With a ``status``, those that have it while nobody writes to them, and all that may be ``live``.
     """
-    query = (
-        "SELECT about FROM session WHERE (updated >= ? OR updated = '') AND (? OR NOT archived) "
-        "AND (? = '' OR project = ?) ORDER BY updated DESC, session"
-    )
-    rows = (json.loads(about) for (about,) in db.execute(query, (since, archived, project, project)))
-    return list(islice((row for row in rows if not label or label in (row["labels"] or ())), limit))
+    where, values = "(? OR NOT archived) ", list[Any]([archived])
+    for wanted, condition, given in (
+        (projects, f"AND project IN ({', '.join('?' * len(projects))}) ", projects),
+        (label, "AND session IN (SELECT session FROM label WHERE label = ?) ", (label,)),
+        (status, "AND (status = ? OR session IN (SELECT value FROM json_each(?))) ", (status, json.dumps(live))),
+    ):
+        if wanted:
+            where += condition
+            values += given
+    # Those that cannot be read have no time, and are listed since whenever.
+    for updated in ("updated >= ?", "updated = ''") if since else ("updated >= ?",):
+        query = f"SELECT about FROM session WHERE {where} AND {updated} ORDER BY updated DESC, session"  # noqa: S608
+        for (about,) in db.execute(query, [*values, *[since][: updated.count("?")]]):
+            yield json.loads(about)
 
 
 def below(db: sqlite3.Connection, session: str) -> dict[str, list[str]]:
@@ -81,9 +108,26 @@ def below(db: sqlite3.Connection, session: str) -> dict[str, list[str]]:
     return found
 
 
-def without_wakes(db: sqlite3.Connection) -> set[str]:
-    """The sessions in which no wake waits; not those of which a branch cannot be read."""
-    return {row["session"] for row in sessions(db, archived=True) if not row["wakes"] and not row["error"]}
+def beginning(db: sqlite3.Connection, hashes: Collection[str]) -> list[Name]:
+    """The branches whose line begins with one of these events, copied refs among them, and those of unknown lines."""
+    # Behind the hash of a copied ref's segment there is a space, and its name.
+    query = (
+        "SELECT DISTINCT session, name FROM segment JOIN part ON part.segment = segment.id "
+        "JOIN branch ON branch.id = part.branch WHERE hash >= ? AND hash < ? || '!' AND place = 0"
+    )
+    rows = [row for digest in hashes for row in db.execute(query, (digest, digest))]
+    return [Name(*row) for row in (*rows, *db.execute("SELECT session, name FROM branch WHERE error <> ''"))]
+
+
+def unread(db: sqlite3.Connection) -> dict[str, str]:
+    """The sessions of which no branch can be read, and why."""
+    rows = db.execute("SELECT session, about FROM session WHERE updated = '' ORDER BY session")
+    return {session: json.loads(about)["error"] or "" for session, about in rows}
+
+
+def with_wakes(db: sqlite3.Connection) -> list[str]:
+    """The sessions in which a wake waits, and those of which a branch cannot be read."""
+    return [session for (session,) in db.execute("SELECT session FROM session WHERE wakes ORDER BY session")]
 
 
 def titles(db: sqlite3.Connection, names: Sequence[Name]) -> dict[Name, str]:
@@ -98,6 +142,12 @@ def titles(db: sqlite3.Connection, names: Sequence[Name]) -> dict[Name, str]:
 
 
 # --- search --------------------------------------------------------------------------------------
+
+
+def missed(db: sqlite3.Connection, session: str = "") -> int:
+    """How many branches (of ``session``, if one is named) are not in the index because they cannot be read."""
+    query = "SELECT count(*) FROM branch WHERE error <> '' AND (? = '' OR session = ?)"
+    return int(db.execute(query, (session, session)).fetchone()[0])
 
 
 def match(text: str, columns: Sequence[str] = ()) -> str:
@@ -167,20 +217,54 @@ def search(
     query = match(text, columns)
     archived = archived or bool(session)
     where, values = _narrowed(session, since, archived)
-    # Ranking reads each document's size: of a word that is everywhere only the newest are worth it.
-    ranked = (
-        f"SELECT rowid, score FROM (SELECT rowid, {_RANK} AS score FROM words WHERE words MATCH ? {where} "  # noqa: S608
-        "ORDER BY rowid DESC LIMIT ?) ORDER BY score, rowid DESC LIMIT ?"
-    )
     try:
-        best = dict(db.execute(ranked, (query, *values, MOST_RANKED, limit)).fetchall())
+        best = _best(db, query, where, values, limit)
         said = _snippets(db, query, best)
     except sqlite3.OperationalError as error:
         if "fts5" not in str(error):
             raise
         raise UsageError(f"{text[:80]!r} cannot be searched for: {error}") from None
-    hits = (_hit(db, row, score, *said[row], session, archived) for row, score in best.items() if row in said)
-    return [hit for hit in hits if hit is not None]
+    hits: dict[tuple[str, int, str, str], Hit] = {}
+    for row, score in best.items():
+        if row in said and (hit := _hit(db, row, score, *said[row], session, archived)):
+            # A ref that was copied by force has the same event in a segment of its own.
+            digest = db.execute("SELECT substr(hash, 1, 64) FROM segment WHERE id = ?", (row >> SEQ_BITS,)).fetchone()
+            known = hits.setdefault((*digest, hit.seq, *said[row]), hit)
+            if _listed(hit.name) < _listed(known.name):
+                hits[*digest, hit.seq, *said[row]] = hit
+    return list(hits.values())
+
+
+def _best(db: sqlite3.Connection, query: str, where: str, values: Sequence[Any], limit: int) -> dict[int, float]:
+    """The scores of the best hits, which come first; of equal ones the newest."""
+    # Ranking reads each document's size: of a word that is everywhere only some are worth it.
+    ranked = f"SELECT rowid, {_RANK} FROM words WHERE words MATCH ? {where} ORDER BY rowid DESC LIMIT ?"  # noqa: S608
+    scores = dict(db.execute(ranked, (query, *values, MOST_RANKED)).fetchall())
+    if len(scores) == MOST_RANKED:
+        # Titles are few, count most, and may be those of old sessions.
+        scores.update(db.execute(ranked, (f"{{title summary}} : ({query})", *values, MOST_RANKED)).fetchall())
+    least = max(nsmallest(limit, scores.values()), default=0.0)
+    rows = _newest_first(db, [row for row, score in scores.items() if score <= least])
+    rows.sort(key=scores.__getitem__)
+    return {row: scores[row] for row in rows[:limit]}
+
+
+def _newest_first(db: sqlite3.Connection, rows: Sequence[int]) -> list[int]:
+    """Rows in an order that does not depend on when they were indexed."""
+    times: dict[int, str] = {}
+    for begin in range(0, len(rows), _AT_ONCE):
+        some = rows[begin : begin + _AT_ONCE]
+        query = f"SELECT rowid, ts FROM words WHERE rowid IN ({', '.join('?' * len(some))})"  # noqa: S608
+        times.update(db.execute(query, some).fetchall())
+    one = "SELECT hash FROM segment WHERE id = ?"
+    hashes = {segment: db.execute(one, (segment,)).fetchone() for segment in {row >> SEQ_BITS for row in rows}}
+    found = sorted(rows, key=lambda row: (row & _SEQ, hashes[row >> SEQ_BITS]))
+    return sorted(found, key=lambda row: times.get(row, ""), reverse=True)
+
+
+def _listed(name: Name) -> tuple[str, bool, str]:
+    """The trunk first, as in lists."""
+    return name.session, name.branch != TRUNK, name.branch
 
 
 def _snippets(db: sqlite3.Connection, query: str, rows: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -177,9 +177,11 @@ class Segments:
                 if segment in known:
                     known.remove(segment)
 
-    def spent(self, branch: int) -> list[tuple[int, int, int, Spent]]:
-        """(segment, first seq, last seq, what it spent) of each part of a branch."""
+    def spent(self, branch: int) -> list[tuple[int, str, int, int, Spent]]:
+        """(segment, hash of its first event, first seq, last seq, what it spent) of each part of a branch."""
+        # Behind the hash there may be the name of a copied ref.
         query = (
-            "SELECT segment, first, upto, spent FROM part JOIN segment ON id = segment WHERE branch = ? ORDER BY place"
+            "SELECT segment, substr(hash, 1, 64), first, upto, spent FROM part JOIN segment ON id = segment "
+            "WHERE branch = ? ORDER BY place"
         )
         return [(*row, json.loads(spent)) for *row, spent in self._db.execute(query, (branch,))]

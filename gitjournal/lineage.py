@@ -243,20 +243,32 @@ def _said(chain: Chain) -> Begin:
         return Begin()
 
 
-def lines(journal: Journal, session: str) -> list[Line]:
+def lines(journal: Journal, session: str, failed: dict[Name, JournalError] | None = None) -> list[Line]:
     """All branches of a session, the trunk first, each with the branch that really holds what is before it.
 
     A branch of ``try`` at an event that ``try`` itself has from ``main`` hangs on ``main``, and so does one whose
-    parent is gone, if ``main`` is what it still has something in common with.
+    parent is gone, if ``main`` is what it still has something in common with. One that cannot be read at all is left
+    out, and noted in ``failed``.
     """
     damaged: dict[Name, JournalError] = {}
     found = parts(journal, journal.branches(session), damaged)
-    heads = ((name, journal.chain(name).head()) for name in damaged)
-    # A damaged branch is listed as what it says of itself.
-    found += [Part(name, 0, head.seq, None) for name, head in heads if head]
-    begin = {part.name: Begin(part.after, part.parent) if part.parent else begins(journal, part.name) for part in found}
-    listed = [Line(part.name, part.head, begin[part.name]) for part in found]
+    listed = []
+    for name in (*damaged, *(part.name for part in found)):
+        try:
+            listed.append(_line(journal, name, next((part for part in found if part.name == name), None)))
+        except JournalError as error:
+            if failed is not None:
+                failed[name] = error
     return sorted(listed, key=lambda line: (line.name.branch != TRUNK, line.name.branch))
+
+
+def _line(journal: Journal, name: Name, part: Part | None) -> Line:
+    """A branch by its part; without one, which only a damaged branch is, as what it says of itself."""
+    if part is None:
+        head = journal.head(name).seq
+        journal.chain(name).event(head)
+        return Line(name, head, begins(journal, name))
+    return Line(name, part.head, Begin(part.after, part.parent) if part.parent else begins(journal, name))
 
 
 def forks(journal: Journal, session: str) -> dict[Name, list[Begin]]:

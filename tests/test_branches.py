@@ -326,6 +326,37 @@ def test_a_damaged_branch_keeps_nothing_and_goes_by_force(tmp_path: Path, monkey
     assert delete(journal, "s/a", force=True).kept == (0, 8, [])
 
 
+def test_a_branch_of_which_nothing_can_be_read_hides_no_other_and_goes_by_force(gj: Gj, place: Path) -> None:
+    journal = make(place)
+    journal.branch("s", 4, "b")
+    (place / "refs" / "heads" / "s" / "a").write_text("2" * 40 + "\n")
+    failed: dict[Name, JournalError] = {}
+    assert [str(line.name) for line in lines(journal, "s", failed)] == ["s", "s/b"] and [*failed] == [Name("s", "a")]
+    for words in (("branches", "s"), ("log", "s", "--graph")):
+        run = gj(*words, ok=False)
+        assert (
+            run.exit_code == 1
+            and "s/b" in run.stdout + "(b) s/b"
+            and "s/a cannot be read: [missing-object]" in run.stderr
+        )
+    assert "<html" in gj("export", "s", "--format", "html").stdout and gj("resume", "s/b").exit_code == 0
+    assert gj("branch", "--delete", "s/a", ok=False).exit_code == 1 and Name("s", "a") in journal.branches("s")
+    with journal.session("s/b"), pytest.raises(LeaseHeld):
+        delete(journal, "s/b", force=True)
+    assert gj("branch", "--delete", "s/a", "--force").stdout == "deleted s/a, which could not be read\n"
+    assert {str(name) for name in journal.branches("s")} == {"s", "s/b"}
+    # A trunk that cannot be read does not keep anybody from a branch that can.
+    (place / "refs" / "heads" / "s" / "main").write_text("2" * 40 + "\n")
+    gj("resume", "s/b")
+
+
+def test_the_journal_s_own_log_has_no_forks(tmp_path: Path) -> None:
+    journal = make(tmp_path / "j")
+    with pytest.raises(UsageError, match="reserved"):
+        journal.fork("journal", 1, "x")
+    assert "x" not in {name.session for name in journal.sessions()}
+
+
 def test_a_ref_that_somebody_moved_meanwhile_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = make(tmp_path / "j")
     look = branches.kept_elsewhere

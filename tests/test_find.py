@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import sqlite3
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -13,12 +17,14 @@ import pytest
 from support import Gj, git
 
 import gitjournal
-from gitjournal import cli_find, grep, index_db
-from gitjournal.cli_base import EXIT
+from gitjournal import cli_base, cli_find, grep, index_db, index_query
+from gitjournal.cli_base import EXIT, App
 from gitjournal.cli_names import find, find_range, since
 from gitjournal.errors import JournalError, NotFound, UsageError
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
+from gitjournal.render import short_number
+from gitjournal.state import fold
 from gitjournal.writer import Draft
 
 
@@ -77,6 +83,64 @@ def test_archived_sessions_are_shown_when_asked_for(gj: Gj, filled: Journal) -> 
     }
 
 
+def test_that_a_session_is_archived_no_long_title_hides(
+    gj: Gj, filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with filled.session("fix-parser") as s:
+        s.update(archived=True, title="a title that is as long as one may be " * 5)
+    assert "[archived] a title" in gj("sessions", "--archived").stdout
+    monkeypatch.setattr(cli_base.App, "width", 80)
+    assert "[archived] a" in gj("sessions", "--archived").stdout
+
+
+def status_of(gj: Gj, session: str) -> str:
+    rows = {row["session"]: row for row in map(json.loads, gj("sessions", "--archived", "--json").stdout.splitlines())}
+    return str(rows[session]["status"])
+
+
+def test_a_terminated_trunk_ends_the_session_whatever_its_branches_do(gj: Gj, filled: Journal) -> None:
+    gj("terminate", "fix-cache")
+    filled.branch("fix-cache", 3, "late")
+    assert status_of(gj, "fix-cache") == "terminated"
+    with filled.session("fix-cache/late") as s:
+        s.user("still here")
+        assert status_of(gj, "fix-cache") == "terminated"
+    assert "fix-cache" in gj("sessions", "--status", "terminated").stdout
+    shown = json.loads(gj("replay", "fix-cache/late", "--json").stdout)
+    assert (shown["status"], shown["stop_reason"]) == ("terminated", "terminated")
+    assert json.loads(gj("replay", "fix-cache/late@3", "--json").stdout)["status"] != "terminated"
+
+
+def test_a_branch_that_is_terminated_alone_does_not_end_its_session(gj: Gj, filled: Journal) -> None:
+    gj("terminate", "fix-cache/try-b")
+    assert status_of(gj, "fix-cache") == "idle"
+    assert json.loads(gj("replay", "fix-cache", "--json").stdout)["status"] == "idle"
+    assert json.loads(gj("replay", "fix-cache/try-b", "--json").stdout)["status"] == "terminated"
+    gj("resume", "fix-cache")
+    gj("branch", "--delete", "fix-cache/try-b", "--force")
+    gj("terminate", "fix-parser")
+    assert status_of(gj, "fix-parser") == "terminated"
+
+
+def test_whether_a_session_is_archived_its_trunk_says_in_every_list(gj: Gj, filled: Journal) -> None:
+    def archived(name: str) -> bool:
+        told = bool(json.loads(gj("replay", name, "--json").stdout)["archived"])
+        assert told == (", archived" in gj("replay", name).stdout)
+        return told
+
+    def listed() -> bool:
+        return "fix-cache" in gj("sessions").stdout
+
+    gj("archive", "fix-cache")
+    assert archived("fix-cache") and archived("fix-cache/try-b") and not listed()
+    filled.branch("fix-cache", filled.head("fix-cache").seq, "heir")
+    gj("unarchive", "fix-cache")
+    assert not archived("fix-cache") and not archived("fix-cache/heir") and listed()
+    # What the branch says of itself, as of then, is what it has inherited.
+    head = filled.head("fix-cache/heir").seq
+    assert fold(filled.events("fix-cache/heir"), head).archived and archived(f"fix-cache/heir@{head - 1}")
+
+
 def test_filters(gj: Gj, filled: Journal) -> None:
     def listed(*words: str) -> list[str]:
         return [json.loads(line)["session"] for line in gj("sessions", "--json", *words).stdout.splitlines()]
@@ -86,6 +150,46 @@ def test_filters(gj: Gj, filled: Journal) -> None:
     assert listed("--status", "terminated") == [] and len(listed("--status", "idle")) == 2
     assert "no session that fits" in gj("sessions", "--project", "nowhere").stderr
     assert gj("sessions", "--since", "soon", ok=False).exit_code == EXIT["usage"]
+
+
+def test_a_project_is_found_by_the_link_to_it_and_by_what_it_leads_to(gj: Gj, place: Path, tmp_path: Path) -> None:
+    journal, (real, link) = gitjournal.init(place), (tmp_path / "real", tmp_path / "link")
+    real.mkdir()
+    link.symlink_to(real)
+    journal.session("begun", source="console", project=link).close()
+    # An import keeps the folder as its recorder had it.
+    journal.session("imported", create=True, start=Draft("session.start", {"project": str(link)})).close()
+    for folder, found in (
+        (link, {"begun", "imported"}),
+        (real, {"begun"}),
+        (f"{link}/../link/.", {"begun", "imported"}),
+    ):
+        rows = gj("sessions", "--project", folder, "--json").stdout.splitlines()
+        assert {json.loads(row)["session"] for row in rows} == found
+    strange = tmp_path / os.fsdecode(b"d\xff")
+    strange.mkdir()
+    assert "no session that fits" in gj("sessions", "--project", strange).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("sessions", "--label", ""), ("sessions", "--project", ""), ("sessions", "--since", ""),
+     ("search", "x", "--since", ""), ("cost", ""), ("cost", "--since", ""), ("cost", "--prices", ""), ("log", "")],
+)  # fmt: skip
+def test_an_empty_word_is_not_taken_for_everything(gj: Gj, filled: Journal, words: tuple[str, ...]) -> None:
+    run = gj(*words, ok=False)
+    assert run.exit_code in (2, 4) and not run.stdout and run.stderr.startswith("gj: ")
+    assert "Did you mean" not in run.stderr
+
+
+def test_any_number_of_sessions_can_be_asked_for(gj: Gj, filled: Journal) -> None:
+    assert gj("sessions", "-n", 10**30).stdout == gj("sessions").stdout
+
+
+def test_a_session_that_cannot_be_read_is_listed_since_whenever(gj: Gj, filled: Journal, place: Path) -> None:
+    (place / "refs" / "heads" / "fix-parser" / "main").write_text("2" * 40 + "\n")
+    run = gj("sessions", "--since", "2100-01-01", ok=False)
+    assert run.exit_code == 1 and "fix-parser" in run.stdout and "fix-cache" not in run.stdout
 
 
 def test_more_than_fifty_are_cut_and_that_is_said(gj: Gj, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +211,26 @@ def test_a_session_that_is_written_to_is_live(gj: Gj, filled: Journal) -> None:
         assert "● running" in gj("sessions").stdout
     rows = {row["session"]: row for row in map(json.loads, gj("sessions", "--json").stdout.splitlines())}
     assert not rows["fix-cache"]["live"] and rows["fix-cache"]["status"] == "idle"
+
+
+def test_a_branch_that_is_written_to_says_it_whichever_is_newest(gj: Gj, filled: Journal) -> None:
+    filled.branch("fix-cache", 3, "try-c")
+    with filled.session("fix-cache/try-b") as s:
+        s.user("go")
+        filled.branch("fix-cache", 4, "newest")
+        with filled.session("fix-cache/newest") as other:
+            other.append("turn.start", {}, turn="t")
+            other.append("turn.end", {"outcome": "completed"}, turn="t")
+        rows = {row["session"]: row for row in map(json.loads, gj("sessions", "--json").stdout.splitlines())}
+        assert (rows["fix-cache"]["live"], rows["fix-cache"]["status"]) == (True, "running")
+        assert not rows["fix-parser"]["live"]
+    rows = {row["session"]: row for row in map(json.loads, gj("sessions", "--json").stdout.splitlines())}
+    assert (rows["fix-cache"]["live"], rows["fix-cache"]["stop_reason"]) == (False, "completed")
+
+
+def test_short_numbers_are_short() -> None:
+    numbers = (0, 999, 1000, 15_300, 999_949, 999_950, 999_999, 1_000_000, 2_100_000)
+    assert [short_number(one) for one in numbers] == ["0", "999", "1k", "15.3k", "999.9k", "1M", "1M", "1M", "2.1M"]
 
 
 # --- search --------------------------------------------------------------------------------------
@@ -165,10 +289,44 @@ def test_what_was_erased_or_deleted_is_not_in_the_index_any_more(
     assert again.exit_code == (words[0] == "erase"), "what was to be erased is still there"
 
 
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder of nobody"])
+def test_a_ref_that_is_no_file_stops_nothing_else(gj: Gj, filled: Journal, place: Path, kind: str) -> None:
+    folder = place / "refs" / "heads" / "junk"
+    folder.mkdir()
+    if kind == "pipe":
+        os.mkfifo(folder / "odd")
+    else:
+        (folder / "odd").symlink_to(place / "refs" / "heads" / "fix-cache" / "main" if kind == "link" else "/nothing")
+    for _ in range(2):
+        run = gj("sessions", ok=False)
+        assert run.exit_code == 1 and "fix-parser" in run.stdout
+        assert re.search("junk .*is a link, a pipe", run.stdout)
+        run = gj("search", "parse", ok=False)
+        assert run.exit_code == 1 and run.stdout.startswith("fix-parser@2")
+        assert "one branch was not looked into, because of damage: gj sessions says why" in run.stderr
+        assert gj("search", "--session", "fix-parser", "parse").stderr == ""
+        assert "input" in gj("cost", "fix-parser", ok=False).stdout
+        assert gj("wakes", ok=False).exit_code in (0, 1)
+
+
 def test_nothing_found_is_exit_one(gj: Gj, filled: Journal) -> None:
     for words in (("search", "nowhere"), ("grep", "nowhere"), ("grep", "another", "fix-cache/main")):
         result = gj(*words, ok=False)
         assert (result.exit_code, result.stdout) == (1, "")
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_how_far_the_index_is_is_shown_on_a_terminal_and_wiped_out(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_find, "_QUIET", 0.0)
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    assert cli_find._ask(App(), filled, index_query.sessions)
+    assert re.fullmatch("(\r\x1b\\[Kindexing, [0-9]+ events)+\r\x1b\\[K", screen.getvalue())
 
 
 def test_reindex(gj: Gj, filled: Journal) -> None:
@@ -198,6 +356,14 @@ def test_grep(gj: Gj, filled: Journal) -> None:
                      "begin": 0, "end": 3}  # fmt: skip
     assert gj("grep", "red").stdout == "fix-parser@2: parse \\x1b[31mred\\x1b[0m this\n"
     assert "\x1b[1;31mslow\x1b[0m" in gj("grep", "slow", "--color", "always").stdout
+
+
+def test_grep_finds_nothing_in_what_is_withheld(gj: Gj, filled: Journal) -> None:
+    gj("erase", "fix-cache", "2", "--reason", "asked for")
+    for words in ((".*slow.*",), ("-F", "slow"), ("--type", "message", "slow")):
+        result = gj("grep", *words, ok=False)
+        assert (result.exit_code, result.output) == (1, "")
+    assert gj("grep", ".", "--type", "message").stdout.startswith("fix-cache/try-b@5: ")
 
 
 def test_grep_takes_a_session_a_branch_or_the_part_up_to_an_event(gj: Gj, filled: Journal) -> None:
@@ -232,7 +398,7 @@ def test_grep_finds_what_is_in_a_side_file_and_in_escapes(gj: Gj, place: Path) -
 def test_a_pattern_that_never_ends_is_stopped(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     with filled.session("fix-parser") as s:
         s.append("message", said("a" * 40 + "!"), actor="user")
-    monkeypatch.setattr(grep, "PATIENCE", 0.2)
+    monkeypatch.setattr(grep, "PATIENCE", 1.0)
     with pytest.raises(UsageError, match="takes too long on fix-parser@3"):
         list(grep.everywhere(filled, filled.sessions(), grep.wanted("(a+)+$")))
 
@@ -320,6 +486,31 @@ def test_what_looks_like_a_hash_is_a_name_before_it_is_one(filled: Journal) -> N
     filled.session(f"{digest[:8]}-session", create=True).close()
     assert str(find(filled, digest[:8]).name) == f"{digest[:8]}-session"
     assert str(find(filled, digest[:12])) == "fix-cache@3"
+
+
+def test_the_beginning_of_several_ids_that_could_be_a_hash_lists_its_candidates(gj: Gj, filled: Journal) -> None:
+    for name in ("abcdef01-1111", "abcdef01-2222"):
+        with filled.session(name, create=True):
+            pass
+    for text in ("abcdef01", "abcdef0", "abcdef01@1"):
+        run = gj("log", text, ok=False)
+        assert run.exit_code == 1 and "abcdef01-1111, abcdef01-2222" in run.stderr and "by hash" not in run.stderr
+    # What is the beginning of an event's hash as well.
+    prefix = filled.head("fix-parser").hash[:7]
+    for name in (f"{prefix}-a", f"{prefix}-b"):
+        with filled.session(name, create=True):
+            pass
+    run = gj("log", prefix, ok=False)
+    assert run.exit_code == 1 and "2 sessions or branches, or 1 event by hash" in run.stderr
+
+
+def test_a_pattern_of_log_that_never_ends_is_stopped(gj: Gj, filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled.session("fix-parser") as s:
+        s.append("message", said("a" * 40 + "!"), actor="user")
+    monkeypatch.setattr(grep, "PATIENCE", 1.0)
+    for words in ((), ("--graph",), ("--reverse",)):
+        run = gj("log", "fix-parser", "--grep", "(a+)+$", *words, ok=False)
+        assert run.exit_code == 2 and "the pattern takes too long on event 3 of fix-parser" in run.stderr
 
 
 def test_ranges_take_a_part_of_a_name(filled: Journal) -> None:

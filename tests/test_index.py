@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import event, forked, git, git_text
+from support import Gj, as_nobody, event, forked, git, git_text
 
 import gitjournal
 from gitjournal import erase, index, index_build, index_db, index_fold, index_line, index_look, index_query
@@ -87,6 +87,7 @@ def content(db: sqlite3.Connection) -> dict[str, Any]:
         "words": documents,
         "branches": branches,
         "sessions": "SELECT * FROM session",
+        "labels": "SELECT * FROM label",
     }
     rows = {name: sorted(db.execute(query).fetchall(), key=repr) for name, query in found.items()}
     # What FTS5 finds, not only what it keeps.
@@ -111,13 +112,13 @@ def said_in(journal: Journal) -> set[tuple[Any, ...]]:
 def check_grown(journal: Journal, *, parted: bool = False) -> dict[str, Any]:
     """The index as it is must be the same as one made anew, and say what the events say.
 
-    ``parted``: a ref was copied or set back by force, so that lines part within what one branch wrote. Which of them
-    has the shared events then depends on who came first; what is found and what each branch is does not.
+    ``parted``: a ref was copied or set back by force, so that lines part within what one branch wrote. In which
+    segment shared events then stand depends on who came first; what each branch and session is does not.
     """
     grown = Asked(journal).content()
     index.rebuild(journal)
     made = Asked(journal).content()
-    for name in ("branches",) if parted else made:
+    for name in ("branches", "sessions") if parted else made:
         assert grown[name] == made[name], name
     assert {row[1:] for row in grown["words"]} == {row[1:] for row in made["words"]}
     assert all(row[0] for row in made["words"])
@@ -383,9 +384,9 @@ def test_filters_of_the_list(journal: Journal) -> None:
 
     assert listed() == ["s2", "s1", "s0"] and listed(archived=True) == ["s3", "s2", "s1", "s0"]
     assert listed(since="2026-03-02T00:00:00.000Z") == ["s2", "s1"] and listed(limit=1) == ["s2"]
-    assert listed(project="/p1", archived=True) == ["s3", "s1"] and listed(label="l2") == ["s2"]
-    assert listed(label="l") == [] and listed(project="/p") == []
-    assert index.below(journal, "s0") == {"s0": ["s0", "s1", "s2", "s3"], "s1": [], "s2": [], "s3": []}
+    assert listed(projects=["/p1", "/x"], archived=True) == ["s3", "s1"] and listed(label="l2") == ["s2"]
+    assert listed(label="l") == [] and listed(projects=["/p"]) == []
+    assert index.below(journal, "s0")[0] == {"s0": ["s0", "s1", "s2", "s3"], "s1": [], "s2": [], "s3": []}
 
 
 # --- what moves it -------------------------------------------------------------------------------
@@ -641,7 +642,7 @@ def test_a_newer_file_is_left_alone(filled: Journal) -> None:
     asked = Asked(filled)
     assert [(row["session"], row["events"]) for row in asked.sessions()] == right and asked.search("gamma") == ["s@4"]
     assert "newer version" in asked.notes[0] and file_of(filled).read_bytes() == before
-    with pytest.raises(StorageError, match="newer version"):
+    with pytest.raises(StorageError, match="newer version of gj; remove it"):
         index.rebuild(filled)
     assert not list(file_of(filled).parent.glob("*.new"))
 
@@ -674,14 +675,14 @@ def test_sub_sessions_are_all_found_while_another_process_updates(
     filled: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_db, "PATIENCE", 0.05)
-    assert index.below(filled, "s") == {"s": []}
+    assert index.below(filled, "s") == ({"s": []}, {})
     start = Draft("session.start", {"source": "console", "parent": {"session": "s", "seq": 1}})
     with filled.session("sub", create=True, start=start):
         pass
     with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         notes: list[str] = []
-        assert index.below(filled, "s", say=notes.append) == {"s": ["sub"], "sub": []} and len(notes) == 1
+        assert index.below(filled, "s", say=notes.append) == ({"s": ["sub"], "sub": []}, {}) and len(notes) == 1
 
 
 @pytest.mark.parametrize("age", [index_db.SCHEMA, 0])
@@ -701,7 +702,7 @@ def test_a_rebuild_does_not_wait_for_ever_for_a_file_that_is_in_use(
     check_grown(filled)
 
 
-@pytest.mark.parametrize("kind", ["whole", "older", "never finished", "another program's"])
+@pytest.mark.parametrize("kind", ["whole", "older", "never finished"])
 def test_a_file_that_another_process_has_open_is_not_taken_from_it(filled: Journal, kind: str) -> None:
     right = rows_of(filled)
     if kind != "whole":
@@ -716,29 +717,16 @@ def test_a_file_that_another_process_has_open_is_not_taken_from_it(filled: Journ
     assert rows_of(filled) == right
 
 
-def _as_nobody(work: Any) -> int:
-    def run() -> None:
-        if os.geteuid() == 0:
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-        work()
-
-    return forked(run)
-
-
 @pytest.mark.parametrize("state", ["none", "fresh", "stale"])
-def test_in_a_folder_that_cannot_be_written_all_is_found(filled: Journal, state: str) -> None:
+def test_in_a_folder_that_cannot_be_written_all_is_found(filled: Journal, state: str, public: Path) -> None:
+    filled = gitjournal.open(shutil.copytree(filled.path, public / "journal"))
     asked = Asked(filled)
     right = rows_of(filled) if state != "none" else [("f", 6), ("s", 8)]
     if state == "stale":
         with filled.session("s") as s:
             s.append("message", said("theta"))
         right = [("s", 9), ("f", 6)]
-    for folder in (filled.path, *filled.path.parents):
-        if folder != Path("/") and folder != Path("/tmp"):
-            folder.chmod(0o755)
-    for path in filled.path.rglob("*"):
+    for path in [filled.path, *filled.path.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
 
     def look() -> None:
@@ -748,10 +736,56 @@ def test_in_a_folder_that_cannot_be_written_all_is_found(filled: Journal, state:
             raise ValueError(f"notes {asked.notes}")
 
     try:
-        assert _as_nobody(look) == 0
+        assert as_nobody(look) == 0
     finally:
         for path in [filled.path, *filled.path.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "another name", "pipe"])
+@pytest.mark.parametrize("how", ["ask", "rebuild"])
+def test_a_database_of_somebody_else_in_the_place_of_the_index_keeps_what_it_has(
+    filled: Journal, tmp_path: Path, kind: str, how: str
+) -> None:
+    right = rows_of(filled)
+    mine = tmp_path / "mine.db"
+    _execute(mine, "CREATE TABLE precious(x)", "INSERT INTO precious VALUES (7)", "PRAGMA user_version = 1")
+    before = mine.read_bytes()
+    index_db.remove(file_of(filled))
+    if kind == "another name":
+        os.link(mine, file_of(filled))
+    elif kind == "pipe":
+        os.mkfifo(file_of(filled))
+    else:
+        file_of(filled).symlink_to(mine if kind == "link" else tmp_path / "nothing")
+    if how == "rebuild":
+        index.rebuild(filled)
+    assert rows_of(filled) == right
+    assert mine.read_bytes() == before and not (tmp_path / "nothing").exists()
+    assert file_of(filled).is_file() and not file_of(filled).is_symlink()
+    check_grown(filled)
+
+
+def test_refs_that_were_copied_or_set_back_count_and_are_found_once(filled: Journal) -> None:
+    asked = Asked(filled)
+    before = {row["session"]: (row["events"], row["turns"], row["tokens"]) for row in asked.sessions()}
+    for number in range(3):
+        git("update-ref", f"refs/heads/s/copied{number}", "refs/heads/s/main", cwd=filled.path)
+    git("update-ref", "refs/heads/s/short", "refs/heads/s/main~2", cwd=filled.path)
+    for _ in range(2):
+        after = {row["session"]: (row["events"], row["turns"], row["tokens"]) for row in asked.sessions()}
+        assert after == before and asked.search("alpha") == ["s@2"] and asked.search("delta") == ["s@5"]
+        assert index.rebuild(filled).events == sum(events for events, *_ in before.values()) - 5
+    # One of them is set back and goes on in another way: what both have counts once, what each has is counted.
+    git("update-ref", "refs/heads/s/copied0", "refs/heads/s/main~2", cwd=filled.path)
+    with filled.session("s/copied0") as s:
+        s.append("message", said("theta"), actor="user")
+    events, turns, _ = before["s"]
+    for _ in range(2):
+        row = next(row for row in asked.sessions() if row["session"] == "s")
+        assert (row["events"], row["turns"]["user"]) == (events + 1, turns["user"] + 1)
+        assert row["tokens"] == before["s"][2] and asked.search("alpha") == ["s@2"]
+        index.rebuild(filled)
 
 
 def test_many_processes_make_one_index(filled: Journal) -> None:
@@ -762,6 +796,20 @@ def test_many_processes_make_one_index(filled: Journal) -> None:
     runs = [subprocess.Popen([sys.executable, "-c", script, filled.path], stdout=subprocess.PIPE) for _ in range(6)]
     assert {run.communicate()[0] for run in runs} == {b"[('f', 6), ('s', 8)]\n"}
     check_grown(filled)
+
+
+@pytest.mark.parametrize(("pragma", "value"), [("secure_delete", 1), ("trusted_schema", 0)])
+def test_what_is_erased_is_overwritten_and_no_schema_is_believed(filled: Journal, pragma: str, value: int) -> None:
+    rows_of(filled)
+    with closing(sqlite3.connect(":memory:")) as db:
+        # Whatever this SQLite was built with.
+        db.execute(f"PRAGMA {pragma} = {1 - value}")
+        index_db.prepare(db)
+        assert db.execute(f"PRAGMA {pragma}").fetchone() == (value,)
+    ours = index_db.open_file(file_of(filled))
+    assert ours is not None
+    with closing(ours), closing(index_db.create(None)) as fresh:
+        assert ours.execute(f"PRAGMA {pragma}").fetchone() == fresh.execute(f"PRAGMA {pragma}").fetchone() == (value,)
 
 
 def test_the_file_is_for_its_owner_only(filled: Journal) -> None:
@@ -977,3 +1025,62 @@ def test_empty_folders_of_tails_are_removed(filled: Journal) -> None:
     (folder / "left-behind").mkdir(parents=True)
     index_look.look(filled.store)
     assert not (folder / "left-behind").exists()
+
+
+# --- which of many hits --------------------------------------------------------------------------
+
+
+def at(asked: Asked, name: str, second: int, *texts: str, **start: str) -> None:
+    """A session of which all was written in that second."""
+    ts = f"2026-01-01T00:00:{second:02d}.000Z"
+    with asked.journal.session(name, create=True, start=Draft("session.start", start, ts=ts)) as session:
+        session.append_many([Draft("message", said(text), ts=ts) for text in texts])
+
+
+def test_a_title_is_found_behind_any_number_of_texts(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(asked, "z-old", 1, "a zebra as well", title="The zebra question")
+    asked.sessions()
+    at(asked, "b", 2, *(f"a zebra and number {number}" for number in range(30)))
+    monkeypatch.setattr(index_query, "MOST_RANKED", 5)
+    grown = asked.search("zebra", limit=3)
+    assert grown[0] == "z-old@1"
+    index.rebuild(asked.journal)
+    assert asked.search("zebra", limit=3) == grown
+    assert asked.search("zebra", limit=1, columns=("text",)) == [grown[1]]
+
+
+def test_of_equal_hits_the_newest_are_shown_whenever_they_were_indexed(asked: Asked) -> None:
+    for name, second in (("m", 2), ("z", 3), ("a", 1)):
+        at(asked, name, second, "the same zebra")
+        asked.sessions()
+    grown = [asked.search("zebra", limit=limit) for limit in (1, 2, 9)]
+    assert grown == [["z@2"], ["z@2", "m@2"], ["z@2", "m@2", "a@2"]]
+    index.rebuild(asked.journal)
+    assert [asked.search("zebra", limit=limit) for limit in (1, 2, 9)] == grown
+
+
+def test_of_too_many_hits_those_of_the_sessions_that_were_written_last_are_ranked(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, second in (("m", 2), ("z", 1), ("a", 3)):
+        at(asked, name, second, "a zebra", "zebra zebra")
+    monkeypatch.setattr(index_query, "MOST_RANKED", 4)
+    index.rebuild(asked.journal)
+    assert asked.search("zebra") == ["a@3", "m@3", "a@2", "m@2"]
+
+
+@pytest.mark.parametrize("about", ["{}", "[]", '{"states": 1}'])
+def test_a_row_that_lacks_something_is_damage(gj: Gj, asked: Asked, about: str) -> None:
+    at(asked, "s", 1, "zebra")
+    right = gj("sessions").stdout
+    with closing(sqlite3.connect(file_of(asked.journal))) as db, db:
+        db.execute("UPDATE session SET about = ?", (about,))
+    result = gj("sessions")
+    assert result.stdout == right and "the index is damaged" in result.stderr
+    assert gj("sessions").stderr == ""
+
+
+def test_what_a_question_itself_does_wrong_is_its_own_fault(asked: Asked) -> None:
+    at(asked, "s", 1, "zebra")
+    with pytest.raises(KeyError):
+        index.ask(asked.journal, lambda _: {}["nothing"])

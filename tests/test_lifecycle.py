@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 from support import ROOT, Gj, git
 
 import gitjournal
+from gitjournal.event import Event
 from gitjournal.journal import Journal
+from gitjournal.lineage import backwards
+from gitjournal.refs import Name
 from gitjournal.state import SessionState, fold
-from gitjournal.summary import MESSAGES, MOST, automatic
+from gitjournal.summary import MESSAGES, MOST, automatic, last_said
 from gitjournal.verify import verify
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -74,10 +77,56 @@ def test_a_summary_is_written_or_made_from_what_was_said_last(gj: Gj, place: Pat
     assert json.loads(gj("summary", "s1", "--json").stdout)["automatic"] is True
 
 
+def test_white_space_alone_is_no_title_and_no_summary(gj: Gj, place: Path) -> None:
+    gj("summary", "s1", "   \n")
+    assert newest(place) == {"summary": ""} and "nobody has written a summary" in gj("summary", "s1").stderr
+    gj("title", "s1", "  The cache bug ")
+    assert newest(place) == {"title": "The cache bug"}
+    gj("title", "s1", "  ")
+    assert newest(place) == {"title": ""} and "question 0" in gj("sessions").stdout
+    # As an import may have it.
+    gj("append", "s1", "--type", "session.update", '{"title": "  ", "summary": "\\n "}')
+    assert "question 0" in gj("sessions").stdout
+    assert json.loads(gj("summary", "s1", "--json").stdout)["automatic"] is True
+
+
+def test_what_is_of_one_branch_alone_is_told(gj: Gj, place: Path) -> None:
+    gitjournal.open(place).branch("s1", 2, "b")
+    for words in (("title", "s1/b", "x"), ("summary", "s1/b", "x"), ("label", "s1/b", "+x")):
+        assert "of s1/b alone: lists show what the trunk says" in gj(*words).stderr
+    for words in (("title", "s1", "x"), ("label", "s1", "+x"), ("terminate", "s1/b")):
+        assert gj(*words).stderr == ""
+
+
 def test_a_session_in_which_nothing_was_said(gj: Gj, place: Path) -> None:
     gj("append", "s2", "--create", "--type", "x.note", "{}")
     shown = gj("summary", "s2")
     assert shown.stdout == "" and "nothing was said" in shown.stderr
+
+
+def test_what_nobody_said_begins_no_title_and_is_not_summed_up(gj: Gj, place: Path) -> None:
+    with gitjournal.open(place).session("s3", source="console") as s:
+        s.append("message", {"role": "user", "parts": [{"type": "text", "content": "Caveat"}], "injected": True})
+        s.append("message", {"role": "user", "parts": [{"type": "text", "content": "aside"}], "sidechain": True})
+        s.user("Why is the build red?")
+        s.append("message", {"role": "user", "parts": [{"type": "text", "content": "more"}], "continues": True})
+    assert gj("summary", "s3").stdout == "user: Why is the build red?\nuser: more\n"
+    line = next(line for line in gj("sessions").stdout.splitlines() if line.startswith("s3"))
+    assert line.endswith("Why is the build red?")
+
+
+def test_an_automatic_summary_reads_the_end_of_a_session_only(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, seen = gitjournal.open(place), 0
+
+    def counted() -> Iterator[Event]:
+        nonlocal seen
+        for event in backwards(journal.chain(Name("s1")), 1, journal.head("s1").seq):
+            seen += 1
+            yield event
+
+    entries = last_said(counted())
+    assert automatic(entries) == automatic(fold(journal.events("s1")).history) and len(entries) == MESSAGES
+    assert seen < journal.head("s1").seq
 
 
 def test_what_a_summary_says_cannot_control_the_terminal(gj: Gj) -> None:
@@ -169,6 +218,26 @@ def test_a_command_leaves_no_seal_behind(gj: Gj, place: Path) -> None:
     gj("key", place / "key", "--sign", "every")
     gj("title", "s1", "y")
     assert b"gpgsig" in git("cat-file", "commit", "s1/main", cwd=place).stdout
+
+
+def test_what_a_fork_or_branch_cannot_do_from_its_beginning_is_told(gj: Gj, place: Path) -> None:
+    assert gj("fork", "s1", "plain").stderr == gj("branch", "s1", "plain").stderr == ""
+    gj("archive", "s1")
+    fork = gj("fork", "s1@10", "away")
+    assert fork.stderr == "gj: away is archived, as s1@10 is: gj unarchive away\n" and "away@11" in fork.stdout
+    assert "s1/away is archived, as all of its session is: gj unarchive s1\n" in gj("branch", "s1", "away").stderr
+    assert gj("fork", "s1@9", "before").stderr == ""
+    gj("unarchive", "away")
+    assert "away" in gj("sessions").stdout and gj("resume", "away").exit_code == 0
+    gj("unarchive", "s1")
+    gj("terminate", "s1")
+    said = gj("fork", "s1", "over", "--json").stderr
+    assert said == "gj: over is terminated, as s1@12 is; what came before can go on: gj fork over@11 NEW\n"
+    assert gj("resume", "over", ok=False).exit_code == 1
+    gj("fork", "over@11", "on")
+    assert gj("resume", "on").exit_code == 0
+    said = gj("branch", "s1@11", "over").stderr
+    assert said == "gj: s1/over is terminated, as all of its session is; it can go on: gj fork s1/over NEW\n"
 
 
 # --- the automatic summary -----------------------------------------------------------------------
