@@ -1,12 +1,13 @@
 """Commands that write to a journal: init, append, flush.
 
-Floor 6. ``gj import`` is in `cli_move`, ``gj branch`` in `cli_branch`.
+Floor 6. ``gj import`` is in `cli_import`, ``gj branch`` in `cli_branch`.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -85,6 +86,9 @@ def _say(app: App, text: str) -> None:
     show_default=True,
     help="What is certain when a line is printed: on disk, with the operating system, or a git commit.",
 )
+@click.option(
+    "--redact/--no-redact", default=None, help="Replace secrets first, or not; else as the journal's policy says."
+)
 @json_option
 @journal_option
 @pass_app
@@ -98,6 +102,7 @@ def append(
     expect: int | None,
     create: bool,
     durability: str,
+    redact: bool | None,
     as_json: bool,
 ) -> None:
     """Append events to a session or branch, and print the seq and hash of each once it is safe.
@@ -118,7 +123,7 @@ def append(
     # A mistake in the first event must not begin a session.
     start = reader.draft(*first[0])
     journal = app.journal_for_writing()
-    session, expect = _session(journal, name, start if create else None, expect, cast("Durability", durability))
+    session, expect = _session(journal, name, start if create else None, expect, cast("Durability", durability), redact)
     with session:
         if session.set_aside:
             app.note(f"{session.set_aside} bytes of a write that was cut, and never acknowledged, were set aside")
@@ -133,15 +138,15 @@ def append(
 
 
 def _session(
-    journal: Journal, name: str, start: Draft | None, expect: int | None, durability: Durability
+    journal: Journal, name: str, start: Draft | None, expect: int | None, durability: Durability, redact: bool | None
 ) -> tuple[Session, int | None]:
     """The session, open for writing, and the seq that its head must have.
 
     With ``start``, its first event to be, a session that is missing is made; it is at seq 0 until then.
     """
-    how = for_one_append(journal)
+    how = partial(journal.session, name, durability=durability, redact=redact, **for_one_append(journal))
     try:
-        return journal.session(name, durability=durability, **how), expect
+        return how(), expect
     except NotFound as error:
         if start is None:
             error.hint = f"{error.hint} With --create it is made."
@@ -149,7 +154,7 @@ def _session(
     if expect:
         raise ConflictError(f"there is no session {name!r}, and {name}@{expect} was expected", head_seq=0)
     _try(start)
-    return journal.session(name, create=True, durability=durability, **how), None if expect is None else 1
+    return how(create=True), None if expect is None else 1
 
 
 def _try(draft: Draft) -> None:
