@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitjournal import branches, canonical, erase, refs, tail
+from gitjournal import branches, canonical, erase, policy, refs, tail
 from gitjournal.chain import Appended
 from gitjournal.drafts import is_seq
 from gitjournal.errors import (
@@ -85,15 +85,22 @@ class Deleted(NamedTuple):
     kept: list[str]
 
 
-def plan(journal: Journal, session: str) -> Plan:
-    """What deleting a session would take away. NotFound; UsageError for the journal's own log."""
+#: Gives the branches whose line begins with one of these events (hashes); more may be among them, but none is missing.
+Beginning = Callable[[Collection[str]], Iterable[Name]]
+
+
+def plan(journal: Journal, session: str, beginning: Beginning | None = None) -> Plan:
+    """What deleting a session would take away. NotFound; UsageError for the journal's own log.
+
+    Without ``beginning`` the first event of every session is read.
+    """
     if session == JOURNAL_SESSION:
         raise UsageError("the journal's own log cannot be deleted")
     names = journal.branches(session)
     if not names:
         raise NotFound(f"there is no session {session!r} in {journal.path}", hint="gj sessions lists what is there.")
     tracking = [ref for name in names for ref in journal.store.tracking(name.path)]
-    shared = dict(_shared(journal, session, names))
+    shared = dict(_shared(journal, session, names, beginning))
     return Plan(session, {name.branch: _stand(journal.chain(name)) for name in names}, shared, sorted(tracking))
 
 
@@ -127,11 +134,13 @@ def _lost(chain: Chain) -> int:
         return len(raw[beyond:].strip(b"\n")) + (torn.stat().st_size if torn.exists() else 0)
 
 
-def _shared(journal: Journal, session: str, names: list[Name]) -> Iterator[tuple[str, int]]:
+def _shared(
+    journal: Journal, session: str, names: list[Name], beginning: Beginning | None
+) -> Iterator[tuple[str, int]]:
     """Branches of other sessions that have events of this one, and up to which."""
     chains = [journal.chain(name) for name in names]
     firsts = {_first(chain) for chain in chains} - {""}
-    for other in journal.sessions():
+    for other in sorted(beginning(firsts)) if beginning else journal.sessions():
         chain = journal.chain(other)
         if other.session != session and _first(chain) in firsts:
             yield str(other), max(branches.shared(one, chain) for one in chains)
@@ -144,8 +153,8 @@ def _first(chain: Chain) -> str:
         return ""
 
 
-def delete(journal: Journal, session: str, reason: str | None = None) -> Deleted:
-    """Delete a session with all its branches; first finish a deletion that was cut.
+def delete(journal: Journal, session: str, reason: str | None = None, beginning: Beginning | None = None) -> Deleted:
+    """Delete a session with all its branches; first finish a deletion that was cut. ``beginning`` is as for `plan`.
 
     Raises what `plan` does, LeaseHeld when somebody writes to one of them (nothing is changed then), RefLocked and
     StorageError (the next run goes on from there).
@@ -158,7 +167,7 @@ def delete(journal: Journal, session: str, reason: str | None = None) -> Deleted
         cut = _finish(journal)
         if cut and cut.plan.session == session and not journal.branches(session):
             return cut
-        planned = plan(journal, session)
+        planned = plan(journal, session, beginning)
         for branch in planned.branches:
             # All is in git then, and can be brought back by its commit id until git collects it.
             with suppress(DamagedTail):
@@ -166,7 +175,7 @@ def delete(journal: Journal, session: str, reason: str | None = None) -> Deleted
         with _leases(journal, planned), journal.log() as log:
             stands = {branch: _stand(journal.chain(Name(session, branch))) for branch in planned.branches}
             planned = planned._replace(branches=stands)
-            data = _tombstone(planned, reason)
+            data = _tombstone(planned, policy.cleared(journal.store, reason) if reason else None)
             after = log.head.seq if log.head else 0
             with disk_errors("write down what is to be deleted"):
                 write_whole(_intent(journal), _saved(planned, data, after))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from gitjournal import canonical, objects, refs, rules, signing, sshsig
+from gitjournal import canonical, objects, policy, refs, rules, signing, sshsig
 from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, VerificationError, disk_errors
 from gitjournal.event import Event
 from gitjournal.files import write_whole
@@ -113,7 +113,7 @@ def plan(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str) -
     return Plan(
         name=target,
         seqs=sorted(events),
-        reason=reason,
+        reason=policy.cleared(journal.store, reason),
         branches=branches,
         done=sorted(events.keys() - full.keys()),
         guessable=sorted(seq for seq, event in full.items() if "salt" not in event.members),

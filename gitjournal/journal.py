@@ -19,6 +19,7 @@ from gitjournal.chain import Appended, Chain
 from gitjournal.errors import (
     AlreadyExists,
     FormatError,
+    JournalError,
     NotAJournal,
     NotFound,
     StorageError,
@@ -36,11 +37,13 @@ from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.session import Session
 from gitjournal.state import fold
 from gitjournal.store import Store
+from gitjournal.vocabulary import NARROWEST, TRUST_LEVELS, is_wider
 from gitjournal.writer import Draft, Durability, Writer, start_branch
 
 if TYPE_CHECKING:
     from gitjournal.aio import AsyncSession
     from gitjournal.keys import Signer
+    from gitjournal.redact import Redactor
     from gitjournal.signing import Mode
 
 _FOLDER = ".gitjournal"
@@ -119,6 +122,18 @@ def discover(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
     return platformdirs.user_data_path("gitjournal") / "journal.git"
 
 
+def at_hand(explicit: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Journal, bool]:
+    """The journal that `discover` finds, open, and whether it was made for that.
+
+    Only the user's own is made when it is missing; NotFound for one that was asked for by name. Else as `open_journal`.
+    """
+    place = discover(explicit, environ, cwd)
+    own = not (explicit or environ.get("GITJOURNAL_DIR") or place.name == _FOLDER)
+    if own and not place.exists():
+        return init(place), True
+    return open_journal(place), False
+
+
 class Journal:
     """The sessions of one repository. Get one with `init` or `open_journal`."""
 
@@ -194,8 +209,11 @@ class Journal:
         return True
 
     def _not_found(self, text: str) -> NotFound:
-        names = [str(name) for name in self.sessions()]
-        near = difflib.get_close_matches(text, names, n=3) or [name for name in names if name.startswith(text)][:3]
+        known = list(self.sessions())
+        # Other sessions say more than other branches of one that is named.
+        begun = [one for one in known if str(one).startswith(text)] if text else []
+        begun.sort(key=lambda one: (one.branch != TRUNK, one))
+        near = difflib.get_close_matches(text, map(str, known), n=3) or [str(one) for one in begun[:3]]
         hint = f"Did you mean {', '.join(near)}?" if near else "gj sessions lists what is there."
         return NotFound(f"there is no session or branch {text!r} in {self.path}", hint=hint)
 
@@ -231,10 +249,13 @@ class Journal:
 
     def events(self, name: str | Name, after: int = 0, to: int | None = None) -> Iterator[Event]:
         """Events ``after`` < seq <= ``to`` of a branch, oldest first, streamed."""
+        _check_number(after)
+        _check_number(to or 0)
         return self.chain(self.resolve(name)).events(after, to)
 
     def event(self, name: str | Name, seq: int) -> Event:
         """One event, in constant time. NotFound."""
+        _check_number(seq)
         return self.chain(self.resolve(name)).event(seq)
 
     def raw_file(self, name: str | Name, seq: int, number: int) -> bytes:
@@ -270,6 +291,7 @@ class Journal:
         signer: Signer | None = None,
         sign: Mode | None = None,
         closing_seal: bool = True,
+        redact: bool | None = None,
     ) -> Session:
         """Open a branch for writing: takes its lease, recovers its tail.
 
@@ -277,6 +299,7 @@ class Journal:
         one of them ``create`` need not be given. They say nothing to a session that exists: it keeps what it began
         with, and is refused if it has another ``trust`` than the one named. ``trust`` follows from ``source``
         (``console`` is trusted as the ``host``, all others live in the ``sandbox``) and may be named to be narrower.
+        A session whose parent is in this journal is not trusted more than that.
         ``project`` is a folder, ``parent`` the session that this one works for (one that is open, a name here, or
         ``{"session", "branch", "seq"}`` of another journal).
 
@@ -286,6 +309,9 @@ class Journal:
 
         ``signer`` and ``sign`` say what is signed; without them the journal's settings do (`signing.Policy`), but never
         for an import. With ``closing_seal=False`` closing makes no seal: more of the session is to come.
+
+        ``redact`` replaces secrets in what is recorded, before it is hashed, and notes it; without it the journal's
+        policy says (docs/secrets.md), but never for an import. Refused when the policy does not allow what is asked.
         Raises NotFound, LeaseHeld, AlreadyExists (an id that differs only in case, or a session whose deletion was
         cut), DamagedTail, and UsageError also for a trust wider than that of the source.
         """
@@ -300,18 +326,28 @@ class Journal:
         first = _first(start, about)
         resolved = self._find(name)
         if resolved is None and not (bool(first.data) if create is None else create):
-            raise self._not_found(str(name))
+            error = self._not_found(str(name))
+            error.hint += " To begin a session, say its source=, or create=True."
+            raise error
+        redactor = self._redactor(redact) if epoch is None or redact else None
         mode, signer = self._signing(sign, signer, live=epoch is None)
         seals = closing_seal and mode != "off"
         open_writer = partial(
             Writer, durability=durability, epoch=epoch, salted=salted, signer=signer, sign_every=mode == "every"
         )
         if resolved is None:
-            return self._create(name, open_writer, first, seals=seals)
+            if redactor:
+                first = first._replace(data=redactor.noted(first.data))
+            return Session(self._create(name, open_writer, first), seals=seals, redactor=redactor)
         _not_the_log(resolved)
         if trust is not None:
             self._check_trust(resolved, trust)
-        return Session(open_writer(self.chain(resolved)), seals=seals)
+        writer = open_writer(self.chain(resolved))
+        if writer.head is None:
+            # Deleted since it was found.
+            writer.close()
+            raise self._not_found(str(name))
+        return Session(writer, seals=seals, redactor=redactor)
 
     def _check_trust(self, name: Name, trust: str) -> None:
         """UsageError when a session that exists has another trust: the first event says it, for all that follows."""
@@ -321,6 +357,26 @@ class Journal:
                 f"session {name} has trust {found}, not {trust}",
                 hint="A session keeps the trust that it began with: leave trust out, or begin another session.",
             )
+
+    def _check_parent_trust(self, start: Mapping[str, Any]) -> None:
+        """UsageError when a session would be trusted more than its parent, if that is in this journal."""
+        parent, trust = start.get("parent"), start.get("trust")
+        session = parent.get("session") if isinstance(parent, Mapping) else None
+        if not isinstance(session, str) or trust not in TRUST_LEVELS or not self._usable(Name(session)):
+            return
+        there = self.branches(session)
+        if there and is_wider(trust, most := self._trust(Name(session) if Name(session) in there else there[0])):
+            raise UsageError(
+                f"trust {trust} is wider than {most}, which the parent {session!r} has",
+                hint=f"Name a trust for it: {most}.",
+            )
+
+    def _trust(self, name: Name) -> str:
+        """The trust of a session; of one whose first event cannot be read, the narrowest."""
+        try:
+            return fold([self.chain(name).event(1)], history=False).trust
+        except JournalError:
+            return NARROWEST
 
     def asession(self, name: str | Name, create: bool | None = None, **how: Any) -> AsyncSession:
         """The same for asyncio: ``async with journal.asession(...) as s``, and ``await`` before each method."""
@@ -348,14 +404,20 @@ class Journal:
         mode = sign or policy.mode
         return mode, signing.signer(policy._replace(mode=mode), os.environ)
 
-    def _create(
-        self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft, *, seals: bool
-    ) -> Session:
+    def _redactor(self, redact: bool | None) -> Redactor | None:
+        from gitjournal import policy  # what finds secrets is slow to load, and few journals ask for it
+
+        return policy.redactor_for(self.store, redact, "record")
+
+    def _create(self, name: str | Name, open_writer: Callable[[Chain], Writer], start: Draft) -> Writer:
         target = name if isinstance(name, Name) else Name(name)
         if target.branch != TRUNK:
             raise NotFound(f"there is no branch {target}", hint="Make it with: gj branch")
+        if not isinstance(name, Name):
+            self._refuse_branch_of_another(name)
         _not_the_log(target)
         drafts.check_trust(start.data)
+        self._check_parent_trust(start.data)
         with self.creating(target):
             if not self.chain(target).exists() and (left := self.branches(target.session)):
                 raise AlreadyExists(
@@ -369,7 +431,16 @@ class Journal:
             except BaseException:
                 writer.close()
                 raise
-        return Session(writer, seals=seals)
+        return writer
+
+    def _refuse_branch_of_another(self, text: str) -> None:
+        """NotFound when the text names a branch that a session here could have: a new session is hardly meant."""
+        for left, branch in ((text[:at], text[at + 1 :]) for at, char in enumerate(text) if char == "/"):
+            if branch and self._usable(Name(left)) and self.chain(Name(left)).exists():
+                raise NotFound(
+                    f"session {left!r} has no branch {branch!r}",
+                    hint=f"Make it with: gj branch {shlex.quote(left)} {shlex.quote(branch)}",
+                )
 
     @contextmanager
     def creating(self, name: Name) -> Iterator[None]:
@@ -400,22 +471,29 @@ class Journal:
         for twin in (sessions - {session}) | (branches - {branch}):
             raise AlreadyExists(f"{name} differs only in case from {refs.decode(twin)!r}, which exists")
 
-    def branch(self, name: str | Name, at: int, as_: str, *, epoch: int | None = None) -> Name:
+    def branch(
+        self, name: str | Name, at: int, as_: str, *, epoch: int | None = None, more: Mapping[str, Any] | None = None
+    ) -> Name:
         """Begin branch ``as_`` of the same session after event ``at``. Copies nothing.
 
-        ``epoch`` is for imports. Raises NotFound, AlreadyExists, and UsageError also for an event that a fork
-        inherited from another session.
+        ``epoch`` is for imports, and so is ``more`` that its first event says. Raises NotFound, AlreadyExists, and
+        UsageError also for an event that a fork inherited from another session.
         """
         parent = self.resolve(name)
         child = Name(parent.session, as_)
-        return self._split(parent, at, child, "session.branch", {"branch": as_}, epoch)
+        return self._split(parent, at, child, "session.branch", {**(more or {}), "branch": as_}, epoch)
 
-    def fork(self, name: str | Name, at: int, session: str) -> Name:
-        """Begin the new session ``session`` with the events 1..``at`` of a branch as its past. Copies nothing."""
-        return self._split(self.resolve(name), at, Name(session), "session.fork", {}, None)
+    def fork(self, name: str | Name, at: int, session: str, *, epoch: int | None = None) -> Name:
+        """Begin the new session ``session`` with the events 1..``at`` of a branch as its past. Copies nothing.
+
+        ``epoch`` is for imports.
+        """
+        return self._split(self.resolve(name), at, Name(session), "session.fork", {}, epoch)
 
     def _split(self, parent: Name, at: int, child: Name, kind: str, data: dict[str, Any], epoch: int | None) -> Name:
+        _check_number(at)
         _not_the_log(child)
+        _not_the_log(parent)
         chain = self.chain(parent)
         before, owner = chain.event(at), chain.owner(at)
         origin: dict[str, Any] = {"branch": owner.branch, "seq": at, "hash": before.hash}
@@ -498,6 +576,12 @@ def _unknown(
             raise FormatError("broken-link", "the journal has another event in this place", seq=event.seq)
     if line.seq and (line.session, line.branch) != (name.session, name.branch):
         raise FormatError("wrong-ref", f"the events are of {line.session!r}, branch {line.branch!r}, not {name}")
+
+
+def _check_number(seq: object) -> None:
+    """UsageError for what can be the number of no event in any journal."""
+    if type(seq) is not int:
+        raise UsageError(f"events are counted by whole numbers, not by a {kind(seq)}")
 
 
 def _not_the_log(name: Name) -> None:

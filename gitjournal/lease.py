@@ -22,6 +22,8 @@ from gitjournal.rules import MAX_NUMBER
 
 # A reader that asks whether a lease is held (`held`) has it for an instant: a writer looks again after so long.
 _LOOK_AGAIN = (0.001, 0.004, 0.02)
+# So often the folder of a lease is made again that somebody has removed meanwhile.
+_MOST_GONE = 100
 
 #: The leases of this process.
 _held: WeakSet[Lease] = WeakSet()
@@ -39,8 +41,9 @@ os.register_at_fork(after_in_child=_after_fork)
 class Lease:
     """A held lease. Take one with `acquire`; give it back with `release`."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, what: str) -> None:
         self.path = path
+        self._what = what
         # Looked at before each append: as text, which is quicker than a Path.
         self._file = os.fspath(path)
         self._fd = fd
@@ -55,9 +58,8 @@ class Lease:
     def acquire(cls, path: Path, what: str) -> Lease:
         """Take the lease at ``path``, or raise LeaseHeld naming its holder; ``what`` is the branch in the message."""
         with disk_errors(f"take the lease {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fd = _made(path)
                 if not _lock(fd):
                     holder = _holder(os.pread(fd, 4096, 0))
                     os.close(fd)
@@ -67,7 +69,7 @@ class Lease:
                     )
                 # The holder before removes the file when it is done; a lock on a removed file is worth nothing.
                 if (found := _identity(path)) and found[0] == os.fstat(fd).st_ino:
-                    return cls(path, fd)
+                    return cls(path, fd, what)
                 os.close(fd)
 
     @property
@@ -98,7 +100,7 @@ class Lease:
     def check_process(self) -> None:
         """Raise Fenced in a forked child of the process that took the lease."""
         if os.getpid() != self._pid:
-            raise Fenced(f"{self.path.stem} was opened by process {self._pid}; a forked child opens it for itself")
+            raise Fenced(f"{self._what} was opened by process {self._pid}; a forked child opens it for itself")
 
     def check(self) -> None:
         """Raise Fenced when this process no longer holds the newest lease of the branch."""
@@ -118,6 +120,8 @@ class Lease:
         if self._ours and _identity(self.path) == self._seen:
             with suppress(OSError):
                 self.path.unlink()
+                # Who asks which sessions are live looks into those that have a folder here.
+                self.path.parent.rmdir()
         os.close(self._fd)
 
     def forget(self) -> None:
@@ -142,6 +146,20 @@ def held(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _made(path: Path) -> int:
+    """Open a lease file, which is made with its folder: that goes with the session when somebody deletes it."""
+    left = _MOST_GONE
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (FileNotFoundError, FileExistsError):
+            # The second is said of what goes between two looks at it.
+            left -= 1
+            if not left:
+                raise
 
 
 def _lock(fd: int) -> bool:

@@ -46,6 +46,8 @@ class Name:
 
 def check_id(text: str, what: str = "session id") -> str:
     """Return ``text`` if it may be an id (1..200 UTF-8 bytes, no control characters), else raise UsageError."""
+    if type(text) is not str:
+        raise UsageError(f"{what} is a {type(text).__name__}, not text")
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -113,7 +115,9 @@ def split_position(text: str) -> tuple[str, int | None]:
 def readings(text: str) -> list[Name]:
     """All branches that ``text`` can mean: the whole as a session's trunk, then a split at each slash.
 
-    A session id may hold slashes, so the caller picks the reading that exists.
+    A session id may hold slashes, so the caller picks the reading that exists. UsageError for what is no text.
     """
+    if type(text) is not str:
+        raise UsageError(f"a session or branch is named by a text or a Name, not a {type(text).__name__}")
     cuts = [i for i, char in enumerate(text) if char == "/" and 0 < i < len(text) - 1]
     return [Name(text), *(Name(text[:i], text[i + 1 :]) for i in reversed(cuts))]

@@ -10,16 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gitjournal import calls, drafts
 from gitjournal.calls import Calls, ToolCall, Turn
 from gitjournal.chain import Appended, Chain
 from gitjournal.errors import FormatError, JournalError, NotFound, Refused, UsageError
-from gitjournal.plain import plain
+from gitjournal.plain import is_plain, kind, plain
 from gitjournal.refs import TRUNK, Name
 from gitjournal.state import fold
 from gitjournal.writer import Draft, Writer
+
+if TYPE_CHECKING:
+    from gitjournal.redact import Redactor
 
 #: Types that have a meaning for the chain; only the calls named for them make such events.
 RESERVED_TYPES = frozenset(
@@ -37,8 +40,9 @@ class Session:
     cannot be kept is a UsageError or FormatError that names it; nothing is written then.
     """
 
-    def __init__(self, writer: Writer, *, seals: bool = False) -> None:
+    def __init__(self, writer: Writer, *, seals: bool = False, redactor: Redactor | None = None) -> None:
         self._writer = writer
+        self._redactor = redactor
         self._seals = seals
         # seq of the newest event when it was opened or sealed: what is beyond is not covered.
         self._sealed_to = writer.head.seq if writer.head else 0
@@ -102,6 +106,7 @@ class Session:
             return self._append(draft._replace(data=known), expected_seq)
 
     def _append(self, draft: Draft, expected_seq: int | None = None) -> Appended:
+        draft = self._redacted(draft)
         if draft.type not in calls.TYPES:
             done = self._writer.append(draft, expected_seq=expected_seq)
             self._over = self._over or draft.type == "session.terminate"
@@ -110,6 +115,16 @@ class Session:
             done = self._writer.append(draft, expected_seq=expected_seq)
             self._calls.note(draft.type, draft.data)
         return done
+
+    def _redacted(self, draft: Draft) -> Draft:
+        if self._redactor is None:
+            return draft
+        if draft.files:
+            raise UsageError(
+                "side files of a draft are not redacted",
+                hint="Put the text into the data: what is long becomes a side file by itself.",
+            )
+        return draft._replace(data=self._redactor.noted(draft.data))
 
     def _check_goes_on(self) -> None:
         if self._over:
@@ -131,17 +146,20 @@ class Session:
         Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
         """
         with self._lock:
+            over = self._over
             try:
                 return self._writer.append_many(self._placed(items), expected_seq=expected_seq)
             except BaseException:
                 self._calls.forget()
+                self._over = over
                 raise
 
     def _placed(self, items: Iterable[Draft | tuple[str, Mapping[str, Any], str]]) -> Iterator[Draft]:
         for item in items:
-            draft = _allowed(Draft(*item))
+            draft = self._redacted(_allowed(_draft(item)))
             if draft.type in calls.TYPES and isinstance(draft.data, Mapping):
                 self._calls.note(draft.type, draft.data)
+            self._over = self._over or draft.type == "session.terminate"
             yield draft._replace(turn=self._turn) if self._turn and draft.turn is None else draft
 
     # --- what is said ----------------------------------------------------------------------------
@@ -160,7 +178,7 @@ class Session:
         Refused after `terminate`, as are `model_response`, `tool_call`, `turn`, `wake` and a second `terminate`.
         """
         self._check_goes_on()
-        data = drafts.message(role, content, name)
+        data = self._named(drafts.message(role, content, name))
         return self._record("message", data, actor or (role if role in ("user", "assistant") else "host"))
 
     def model_response(
@@ -180,7 +198,19 @@ class Session:
         """
         self._check_goes_on()
         named = {"id": id, "model": model, "finish_reason": finish_reason, "provider": provider}
-        return self._record("model.response", drafts.response(content, usage=usage, **named), "assistant")
+        return self._record("model.response", self._named(drafts.response(content, usage=usage, **named)), "assistant")
+
+    def _named(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Parts with an id where a model or server gave none: a call gets a new one, a result that of its tool's call.
+
+        Without an id nobody could tell which result is whose.
+        """
+        for part in data.get("parts", ()):
+            if part["type"] == "tool_call" and not part.get("id"):
+                part["id"] = calls.new_id()
+            elif part["type"] == "tool_call_response" and not part.get("id"):
+                part["id"] = self._calls.oldest(part.get("name"))
+        return data
 
     def error(self, what: str | BaseException, *, type: str | None = None, where: str | None = None) -> Appended:  # noqa: A002
         """Something that failed: a text or an exception, whose class is its ``type``."""
@@ -204,10 +234,13 @@ class Session:
         """
         self._check_goes_on()
         known = drafts.call(calls.new_id() if id is None else id, name, arguments, requires)
+        if self._redactor is not None:
+            # As the model's call was kept, which is what it is compared with.
+            known = dict(self._redactor.noted(known))
         with self._lock:
             if id is None:
                 known["id"] = self._calls.next_id(name, known.get("arguments"))
-            self._calls.check_free(known["id"])
+            self._calls.check_free(known["id"], name)
             self._record("tool.call", known, "assistant")
         return ToolCall(self, known["id"], name)
 
@@ -398,6 +431,19 @@ class Session:
         # The error of the block says more than what closing after it says.
         with suppress(JournalError) if kind else nullcontext():
             self.close()
+
+
+def _draft(item: object) -> Draft:
+    """An item of a batch, with objects that stand for JSON as what they mean. UsageError for what is no draft."""
+    if not isinstance(item, tuple | list) or not 2 <= len(item) <= len(Draft._fields):
+        raise UsageError(f"a batch has drafts, or (type, data, actor), and this item is a {kind(item)}")
+    draft = item if isinstance(item, Draft) else Draft(*item)
+    if is_plain(draft.data):
+        return draft
+    # Of what is no JSON at all, the writer says the place.
+    with suppress(UsageError):
+        draft = draft._replace(data=plain(draft.data, "data"))
+    return draft
 
 
 def _allowed(draft: Draft) -> Draft:

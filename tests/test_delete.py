@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from test_faults import Faults
 
 import gitjournal
 from gitjournal import delete as room
+from gitjournal import index, index_db
 from gitjournal.errors import AlreadyExists, JournalError, LeaseHeld, NotFound, StorageError, UsageError
 from gitjournal.journal import Journal
 from gitjournal.lease import Lease
@@ -80,6 +82,31 @@ def test_all_branches_go_and_the_journal_says_what_there_was(journal: Journal) -
     assert journal.head(Name("journal")) == done.tombstone and not done.kept
     with pytest.raises(NotFound):
         journal.resolve("s")
+
+
+@pytest.mark.parametrize("state", ["fresh", "stale", "none", "damaged"])
+def test_what_shares_events_is_found_without_reading_every_session(
+    journal: Journal, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        journal.session(f"other{number}", source="console").close()
+    git("update-ref", "refs/heads/copied/main", "refs/heads/s/main", cwd=journal.path)
+    (journal.path / "refs" / "heads" / "other3" / "main").write_text("2" * 40 + "\n")
+    index.rebuild(journal)
+    place = index_db.place(journal.path)
+    if state == "stale":
+        journal.fork("s", 4, "late")
+    elif state == "none":
+        place.unlink()
+    elif state == "damaged":
+        place.write_bytes(b"no database")
+    read: list[str] = []
+    first = room._first
+    monkeypatch.setattr(room, "_first", lambda chain: read.append(str(chain.name)) or first(chain))
+    by_index = room.plan(journal, "s", partial(index.beginning, journal))
+    assert (len(read) < 10) == (state != "none")
+    assert by_index == room.plan(journal, "s")
+    assert by_index.shared == {"copied": 6, "f": 3, "g": 2} | ({"late": 4} if state == "stale" else {})
 
 
 def test_forks_keep_the_events_that_they_share(journal: Journal) -> None:
@@ -324,15 +351,44 @@ def test_what_no_commit_can_bring_back_is_counted(gj: Gj, journal: Journal) -> N
     assert "byte" not in gj("delete", "t", "--yes").stdout
 
 
-def test_a_branch_that_was_written_to_since_the_cut_stays(journal: Journal) -> None:
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_branch_that_was_written_to_since_the_cut_stays(journal: Journal, dies: bool) -> None:
     cut(journal.path)
-    with journal.session("s") as s:
-        s.user("still here")
+
+    def write() -> None:
+        with gitjournal.open(journal.path).session("s") as s:
+            s.user("still here")
+            if dies:
+                # What it said is in the tail alone, and the ref is where it was.
+                os._exit(0)
+
+    assert forked(write) == 0
+    assert (journal.chain(Name("s")).snapshot().in_git == 6) == dies
     done = room.finish(journal)
     assert done is not None and done.kept == ["main"]
     assert journal.head("s").seq == 7 and verify(journal, "s").ok
     room.delete(journal, "s")
     check_gone(journal)
+
+
+def test_a_session_that_goes_while_somebody_opens_it_is_not_there(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = journal._find
+
+    def found_and_gone(name: str | Name) -> Name | None:
+        found = find(name)
+        room.delete(gitjournal.open(journal.path), "t")
+        return found
+
+    monkeypatch.setattr(journal, "_find", found_and_gone)
+    with pytest.raises(NotFound, match="'t'"):
+        journal.session("t", source="console")
+    monkeypatch.undo()
+    check_gone(journal, "t")
+    with journal.session("t", source="console") as t:
+        t.user("anew")
+    assert verify(journal, "t").ok
 
 
 def test_an_import_of_the_same_bytes_after_a_deletion_is_not_taken_for_the_old_session(journal: Journal) -> None:

@@ -282,6 +282,12 @@ def test_resolve_suggests_near_names(filled: Journal) -> None:
             filled.resolve(text)
         assert near in error.value.hint
         assert error.value.hint.startswith("Did you mean")
+    # Sessions before the branches of one of them.
+    for branch in ("a", "b", "c"):
+        filled.branch("deploy-0", at=1, as_=branch)
+    with pytest.raises(NotFound) as error:
+        filled.resolve("d")
+    assert error.value.hint == "Did you mean deploy-0, deploy-1, deploy-2?"
     with pytest.raises(NotFound) as error:
         filled.resolve("qqqqqqqqqq")
     assert error.value.hint == "gj sessions lists what is there."

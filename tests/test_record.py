@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from support import fork, kill
 
 import gitjournal
-from gitjournal import drafts, providers
+from gitjournal import counters, delete, drafts, providers, vocabulary
 from gitjournal.errors import FormatError, JournalError, NotFound, Refused, UsageError
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
@@ -27,7 +29,7 @@ from gitjournal.session import RESERVED_TYPES, Session
 from gitjournal.state import fold
 from gitjournal.writer import Draft
 
-IN, OUT, READ, WRITE, REASONING = drafts.providers.USAGE
+IN, OUT, READ, WRITE, REASONING = vocabulary.USAGE
 
 
 @pytest.fixture
@@ -622,7 +624,7 @@ def test_messages_in_the_blocks_of_the_providers(s: Session) -> None:
     ]
 
 
-COUNT = st.integers(0, providers.MOST_TOKENS)
+COUNT = st.integers(0, counters.MOST_TOKENS)
 
 
 @given(COUNT, COUNT, COUNT, COUNT)
@@ -637,19 +639,183 @@ def test_usage_of_all_forms_means_the_same(plain: int, read: int, out: int, thou
     new = {"input_tokens": total, "output_tokens": out, "input_tokens_details": {"cached_tokens": read}}
     message = {"input_tokens": plain, "cache_read_input_tokens": read, "output_tokens": out}
     proxy = {"prompt_tokens": total, "completion_tokens": out, "cache_read_input_tokens": read}
-    if total > providers.MOST_TOKENS:
+    if total > counters.MOST_TOKENS:
         for form in (chat, new, message, proxy):
             with pytest.raises(UsageError):
-                providers.usage(form)
+                counters.usage(form)
         return
     if thought > out:
         with pytest.raises(UsageError, match=REASONING):
-            providers.usage(chat)
+            counters.usage(chat)
         del chat["completion_tokens_details"]
     ours = {IN: total, OUT: out, READ: read}
-    assert providers.usage(chat)["usage"] == ours | ({REASONING: thought} if thought <= out else {})
-    assert providers.usage(new)["usage"] == providers.usage(message)["usage"] == providers.usage(proxy)["usage"] == ours
-    assert providers.usage(ours) == {"usage": ours}
+    assert counters.usage(chat)["usage"] == ours | ({REASONING: thought} if thought <= out else {})
+    assert counters.usage(new)["usage"] == counters.usage(message)["usage"] == counters.usage(proxy)["usage"] == ours
+    assert counters.usage(ours) == {"usage": ours}
+
+
+@pytest.mark.parametrize("names", [("prompt", "completion"), ("input", "output")])
+def test_reasoning_beside_the_output_is_added_where_the_total_shows_it(names: tuple[str, str]) -> None:
+    """As Gemini and xAI speak OpenAI's form."""
+    into, out = (f"{name}_tokens" for name in names)
+    form = {into: 32, out: 9, f"{out}_details": {"reasoning_tokens": 94}}
+    found = counters.usage({**form, "total_tokens": 135})
+    assert found == {"usage": {IN: 32, OUT: 103, REASONING: 94}, "native_usage": {**form, "total_tokens": 135}}
+    for total in ({}, {"total_tokens": 41}, {"total_tokens": 136}):
+        with pytest.raises(UsageError, match=f"{REASONING} is 94, more than {OUT}, 9") as caught:
+            counters.usage({**form, **total})
+        assert f"usage={{'{OUT}': 103, '{REASONING}': 94}}" in caught.value.hint
+    # Reasoning that is not more than the output may be either: the total tells, and without it OpenAI's form is meant.
+    less = {into: 32, out: 9, f"{out}_details": {"reasoning_tokens": 5}}
+    assert [
+        counters.usage({**less, **total})["usage"][OUT]
+        for total in ({}, {"total_tokens": 41}, {"total_tokens": 46}, {"total_tokens": 45})
+    ] == [9, 9, 14, 9]
+
+
+def test_usage_of_gemini_in_both_spellings(s: Session) -> None:
+    snake = {
+        "prompt_token_count": 100,
+        "cached_content_token_count": 60,
+        "candidates_token_count": 30,
+        "thoughts_token_count": 45,
+        "tool_use_prompt_token_count": 7,
+        "total_token_count": 182,
+        "prompt_tokens_details": [{"modality": "TEXT", "token_count": 100}],
+    }
+    camel = {"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 30,
+             "thoughtsTokenCount": 45, "toolUsePromptTokenCount": 7, "totalTokenCount": 182}  # fmt: skip
+    ours = {IN: 107, OUT: 75, READ: 60, REASONING: 45}
+    for form in (snake, camel):
+        s.model_response("x", usage=form)
+        assert (last(s)[2]["usage"], last(s)[2]["native_usage"]) == (ours, form)
+    # An answer that was nothing but thought has no candidates.
+    assert counters.usage({"promptTokenCount": 21, "thoughtsTokenCount": 60, "totalTokenCount": 81})["usage"] == {
+        IN: 21, OUT: 60, REASONING: 60
+    }  # fmt: skip
+    for wrong, name in (({"promptTokenCount": -1}, IN), ({"thoughtsTokenCount": 1.5}, REASONING)):
+        refused(s, lambda wrong=wrong: s.model_response("x", usage=wrong), name)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("names", [("prompt", "completion"), ("input", "output")])
+def test_what_was_written_to_a_cache_is_counted_in_openai_s_forms(names: tuple[str, str]) -> None:
+    into, out = (f"{name}_tokens" for name in names)
+    form = {into: 50, out: 6, f"{into}_details": {"cached_tokens": 2, "cache_write_tokens": 7}}
+    assert counters.usage(form)["usage"] == {IN: 50, OUT: 6, READ: 2, WRITE: 7}
+    assert counters.usage({**form, "cache_creation_input_tokens": 7})["usage"][WRITE] == 7
+    with pytest.raises(UsageError, match="two counts of what was written to a cache: 7 and 8"):
+        counters.usage({**form, "cache_creation_input_tokens": 8})
+
+
+def test_usage_that_is_named_wins_over_one_that_would_be_refused(s: Session) -> None:
+    answer = {**CHAT, "usage": {"prompt_tokens": 1, "completion_tokens": 2,
+                                "completion_tokens_details": {"reasoning_tokens": 3}}}  # fmt: skip
+    refused(s, lambda: s.model_response(answer), REASONING)
+    s.model_response(answer, usage={OUT: 5, REASONING: 3})
+    assert last(s)[2]["usage"] == {OUT: 5, REASONING: 3} and last(s)[2]["native_usage"] == answer["usage"]
+
+
+def test_a_call_in_the_older_form_of_a_chat_is_open(s: Session) -> None:
+    message = {"role": "assistant", "content": "hm", "function_call": {"name": "f", "arguments": '{"x": 1}'}}
+    s.model_response({**CHAT, "choices": [{"finish_reason": "function_call", "message": message}]})
+    assert last(s)[2]["parts"] == [
+        {"type": "text", "content": "hm"},
+        {"type": "tool_call", "id": ANY, "name": "f", "arguments": {"x": 1}},
+    ]
+    (call,) = fold(s.chain.events()).open_calls
+    assert call["id"] == last(s)[2]["parts"][1]["id"] and re.fullmatch("[0-9a-f]{16}", call["id"])
+    s.message("tool", {"role": "function", "name": "f", "content": "ok"})
+    assert last(s)[2]["parts"] == [{"type": "tool_call_response", "id": call["id"], "name": "f", "response": "ok"}]
+    state = fold(s.chain.events())
+    assert (state.tool_calls, state.tool_results, state.open_calls, state.unmatched_results) == (1, 1, [], 0)
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_a_call_without_an_id_is_one_call_when_it_is_run(s: Session, none: str | None) -> None:
+    asked = {"type": "tool_call", "id": none, "name": "f", "arguments": {"x": 1}}
+    s.model_response([asked, {**asked, "arguments": {"x": 2}}])
+    for x in (2, 1):
+        with s.tool_call("f", {"x": x}) as call:
+            call.result(x)
+    state = fold(s.chain.events())
+    assert (state.tool_calls, state.tool_results, state.open_calls, state.odd) == (2, 2, [], [])
+
+
+def test_a_call_that_the_model_asked_for_is_not_run_under_another_name(s: Session) -> None:
+    s.model_response([{"type": "tool_call", "id": "b", "name": "read", "arguments": {}}])
+    refused(s, lambda: s.tool_call("write", {}, id="b"), "'b' is one of 'read', not of 'write'")
+    with s.tool_call("read", {}, id="b") as call:
+        call.result("ok")
+    assert not fold(s.chain.events()).odd
+
+
+def test_what_a_model_spoke_is_text_and_sound(s: Session) -> None:
+    audio = {"id": "a1", "expires_at": 1, "data": "UklGRg==", "transcript": "Hello."}
+    s.model_response({**CHAT, "choices": [{"message": {"role": "assistant", "content": None, "audio": audio}}]})
+    assert last(s)[2]["parts"] == [
+        {"type": "text", "content": "Hello."},
+        {"type": "blob", "modality": "audio", "content": "UklGRg=="},
+    ]
+    wrong = {"role": "assistant", "audio": {"transcript": 7}}
+    refused(s, lambda: s.model_response({**CHAT, "choices": [{"message": wrong}]}), "text 'content'")
+
+
+@pytest.mark.parametrize(
+    ("member", "kind", "name"),
+    [("input", "custom_tool_call", "sql"), ("action", "local_shell_call", None), ("action", "shell_call", None),
+     ("action", "computer_call", None), ("operation", "apply_patch_call", None)],
+)  # fmt: skip
+def test_calls_of_the_responses_api_that_the_client_answers_are_calls(
+    s: Session, member: str, kind: str, name: str | None
+) -> None:
+    item = {"type": kind, "id": "ctc_1", "call_id": "c1", member: {"do": "it"}, "status": "completed"}
+    s.model_response({**RESPONSE, "output": [item | ({"name": name} if name else {})], "usage": None})
+    data = last(s)[2]
+    assert data["finish_reason"] == "tool_call"
+    assert data["parts"] == [
+        {"type": "tool_call", "id": "c1", "name": name or kind.removesuffix("_call"), "arguments": {"do": "it"}}
+    ]
+    assert [call["id"] for call in fold(s.chain.events()).open_calls] == ["c1"]
+    s.message("tool", {"type": f"{kind}_output", "call_id": "c1", "output": "done"})
+    assert not fold(s.chain.events()).open_calls
+
+
+@dataclass
+class Noted:
+    n: int
+
+
+def test_a_batch_takes_what_one_event_does(s: Session) -> None:
+    many: Any = [("note", {"d": Noted(1), "l": [Noted(2), {"x": (3,)}]}, "host"), ["note", {"n": 4}], Draft("note", {})]
+    s.append_many(many)
+    for kind, data, *_ in many:
+        s.append(kind, data)
+    found = [event.data for event in s.chain.events(s.head.seq - 6)]
+    assert found[:3] == found[3:] == [{"d": {"n": 1}, "l": [{"n": 2}, {"x": [3]}]}, {"n": 4}, {}]
+
+
+@pytest.mark.parametrize(
+    "item", [1, None, "abc", ("note",), ("note", {}, "host", None, None, None, 7), {"type": "note"}]
+)
+def test_what_is_no_draft_is_refused_by_name(s: Session, item: Any) -> None:
+    refused(s, lambda: s.append_many([("note", {}, "host"), item]), "(type, data, actor)")
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}])
+def test_what_no_event_can_keep_is_refused_in_a_batch(s: Session, value: Any) -> None:
+    before = s.head
+    with pytest.raises(JournalError):
+        s.append_many([("note", {}, "host"), ("note", {"x": value}, "host")])
+    assert s.head == before
+
+
+def test_a_batch_that_terminates_the_session_ends_it(s: Session) -> None:
+    with pytest.raises(JournalError):
+        s.append_many([("session.terminate", {}, "host"), ("note", {"x": object()}, "host")])
+    s.user("still going")
+    s.append_many([("session.terminate", {}, "host")])
+    with pytest.raises(Refused, match="terminated"):
+        s.user("x")
 
 
 KINDS = sorted(providers._READERS)
@@ -1030,6 +1196,37 @@ def test_a_session_that_cannot_begin_so_does_not_begin(journal: Journal, how: di
     assert not list(journal.sessions())
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda j: j.session(5), "a session or branch is named by a text or a Name, not a int"),
+        (lambda j: j.session(None, source="console"), "not a NoneType"),
+        (lambda j: j.head(b"s"), "not a bytes"),
+        (lambda j: j.branch("s", "1", "b"), "events are counted by whole numbers, not by a str"),
+        (lambda j: j.fork("s", True, "b"), "not by a bool"),
+        (lambda j: j.branch("s", 1, 5), "branch name is a int, not text"),
+        (lambda j: j.fork("s", 1, 5), "session id is a int, not text"),
+        (lambda j: j.event("s", "1"), "not by a str"),
+        (lambda j: j.events("s", "1"), "not by a str"),
+        (lambda j: j.events("s", to=1.5), "not by a float"),
+        (lambda j: fold(j.events("s"), to="x"), "cannot fold up to event 'x'"),
+        (lambda j: j.session("s").error("x", type=3), "type is a int, not text"),
+    ],
+)
+def test_what_names_nothing_is_refused_by_name(journal: Journal, call: Callable[[Journal], object], said: str) -> None:
+    journal.session("s", source="console").close()
+    with pytest.raises(UsageError, match=said):
+        call(journal)
+    assert [str(name) for name in journal.sessions()] == ["s"] and journal.head("s").seq == 1
+
+
+def test_a_project_is_an_absolute_path() -> None:
+    about = dict.fromkeys(("source", "trust", "parent", "title", "labels"))
+    assert drafts.start(project="/a", **about) == {"project": "/a"}  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="absolute"):
+        drafts.start(project="a", **about)  # type: ignore[arg-type]
+
+
 def test_where_a_session_belongs(journal: Journal, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with journal.session("s", source="console", title="The parent") as parent:
@@ -1084,6 +1281,35 @@ def test_another_trust_than_that_of_the_session_is_refused(journal: Journal) -> 
         journal.session("s", source="http", trust="host")
 
 
+def test_a_sub_session_is_never_trusted_more_than_its_parent(journal: Journal) -> None:
+    with journal.session("low", source="http") as low, journal.session("high", source="console") as high:
+        low.user("x")
+        high.user("x")
+        wider: list[dict[str, Any]] = [
+            *({"parent": parent} for parent in (low, "low", Name("low", "b"), {"session": "low", "branch": "gone"})),
+            {"start": Draft("session.start", {"source": "console", "trust": "host", "parent": {"session": "low"}})},
+        ]
+        journal.branch("low", 1, "b")
+        for how in wider:
+            with pytest.raises(UsageError, match="trust host is wider than sandbox, which the parent 'low' has") as no:
+                journal.session("c", **({} if "start" in how else {"source": "console"}), create=True, **how)
+            assert no.value.hint == "Name a trust for it: sandbox."
+        for number, how in enumerate([
+            {"parent": low, "trust": "sandbox"},
+            {"parent": high},
+            {"parent": high, "trust": "sandbox"},
+            {"parent": {"session": "of another journal"}},
+        ]):  # fmt: skip
+            journal.session(f"c{number}", source="console", **how).close()
+    assert [fold(journal.events(f"c{n}")).trust for n in range(4)] == ["sandbox", "host", "sandbox", "host"]
+    # Who cannot be read is trusted with nothing.
+    (journal.path / "refs" / "heads" / "high" / "main").write_text("2" * 40 + "\n")
+    with pytest.raises(UsageError, match="which the parent 'high' has"):
+        journal.session("c", source="console", parent="high")
+    # A session that is there goes on.
+    journal.session("c1", parent="low").close()
+
+
 def test_a_call_from_before_under_another_name_gives_its_id_away(journal: Journal) -> None:
     with journal.session("s", source="console") as s:
         s.tool_call("first", {}, id="c1", requires="confirmation")
@@ -1094,11 +1320,44 @@ def test_a_call_from_before_under_another_name_gives_its_id_away(journal: Journa
         assert state.tool_calls == 2 and state.odd == [{"seq": 3, "type": "tool.call", "faults": ["id"]}]
         call.result("x")
         assert last(s)[1] == "tool:second"
-        s.model_response({"type": "tool_call", "id": "c2", "name": "first", "arguments": {}})
-        s.tool_call("second", {}, id="c2").result("y")
-        assert last(s)[1] == "tool:second"
     assert not fold(journal.events("s")).open_calls
-    assert [entry["seq"] for entry in fold(journal.events("s")).context] == [2, 3, 4, 5, 6, 7]
+    assert [entry["seq"] for entry in fold(journal.events("s")).context] == [2, 3, 4]
+
+
+def test_a_branch_that_is_not_there_does_not_become_a_session(journal: Journal) -> None:
+    journal.session("s", source="console").close()
+    for name, left, branch in (("s/try", "s", "try"), ("s/a/b", "s", "a/b")):
+        with pytest.raises(NotFound, match=f"session '{left}' has no branch '{branch}'") as caught:
+            journal.session(name, source="console")
+        assert caught.value.hint == f"Make it with: gj branch {left} {branch}"
+    assert [str(name) for name in journal.sessions()] == ["s"]
+    # A name that is said as such, and ids with a slash where no session is the first part of.
+    journal.session(Name("s/try"), source="console").close()
+    journal.session("other/x", source="console").close()
+
+
+def test_no_labels_are_none(journal: Journal) -> None:
+    journal.session("s", source="console", labels=[]).close()
+    assert "labels" not in journal.event("s", 1).data
+    with pytest.raises(NotFound) as caught:
+        journal.session("nothing")
+    assert "source=" in caught.value.hint
+
+
+def test_a_session_that_is_deleted_while_it_is_opened_is_not_there(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.session("s", source="console").close()
+    redactor = journal._redactor
+
+    def gone(redact: bool | None) -> Any:
+        delete.delete(journal, "s")
+        return redactor(redact)
+
+    monkeypatch.setattr(journal, "_redactor", gone)
+    with pytest.raises(NotFound):
+        journal.session("s")
+    assert not journal.branches("s")
 
 
 def test_without_a_beginning_nothing_is_made(journal: Journal) -> None:
