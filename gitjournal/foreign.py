@@ -27,10 +27,16 @@ WRAP_DEPTH = 40
 #: What nests deeper is not taken for JSON: it is damage, or meant to keep a reader busy.
 MAX_LEVELS = 10_000
 
+#: A record of more values is not taken for JSON: in memory each is far larger than its few bytes.
+MAX_VALUES = 1_000_000
+
 _LIMIT = 2**53
 _INT_DIGITS = 4300  # int() refuses longer texts, and needs quadratic time
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LARGE = 1024 * 1024
 _SPACE = re.compile(r"[ \t\n\r]*")
+# A string, with its end if it has one; or what stands before a value or behind the last one.
+_MARK = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[{,\]}]', re.DOTALL)
 
 
 def wrap(text: str | bytes) -> Any:
@@ -41,7 +47,7 @@ def wrap(text: str | bytes) -> Any:
     """
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-        value, end = scan(decoded, skip_space(decoded, 0))
+        value, end = _scan(decoded, skip_space(decoded, 0))
         if skip_space(decoded, end) == len(decoded):
             return value
     except ValueError:
@@ -53,8 +59,36 @@ def wrap(text: str | bytes) -> Any:
 def scan(text: str, start: int) -> tuple[Any, int]:
     """The value that begins at ``start`` (no white space before it), wrapped, and where it ends.
 
-    Raises ValueError when no JSON value begins there.
+    Raises ValueError when no JSON value begins there, or one of more than `MAX_VALUES` values.
     """
+    if len(text) - start > MAX_VALUES and count(text, start) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES} values (character {start})")
+    return _scan(text, start)
+
+
+def count(text: str, start: int) -> int:
+    """How many values the JSON value at ``start`` holds, at least and about; not counted beyond `MAX_VALUES`."""
+    depth = found = 0
+    for mark in _MARK.finditer(text, start):
+        char = text[mark.start()]
+        if char == '"':
+            if not mark[1]:
+                break
+        elif char in "]}":
+            depth -= 1
+            if depth <= 0:
+                break
+        else:
+            found += 1
+            depth += char != ","
+            if found > MAX_VALUES:
+                break
+        if not depth:
+            break
+    return found
+
+
+def _scan(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _FAST.raw_decode(text, start)
     except (_Odd, RecursionError):
@@ -81,7 +115,7 @@ def wrap_value(value: object) -> Any:
     except FormatError:
         pass
     try:
-        return scan("".join(_print(value)), 0)[0]
+        return _scan("".join(_print(value)), 0)[0]
     except ValueError as error:
         raise FormatError("bad-json", str(error)) from None
 
@@ -154,13 +188,19 @@ def _is_plain(value: Any, text: str, start: int, end: int) -> bool:
     # A lone surrogate comes from an escape (or was in the text), and a name with "$gj:" begins after a quote. Most
     # records hold neither and are shallow, so they are not walked.
     containers = text.count("[", start, end) + text.count("{", start, end)
-    if containers <= WRAP_DEPTH and text.find('"$', start, end) < 0 and text.find("\\u", start, end) < 0:
-        try:
-            text[start:end].encode("utf-8")
-            return True
-        except UnicodeEncodeError:
-            pass
-    return _is_clean(value, 1)
+    plain = containers <= WRAP_DEPTH and text.find('"$', start, end) < 0 and text.find("\\u", start, end) < 0
+    return (plain and (text.isascii() or not _has_surrogate(text, start, end))) or _is_clean(value, 1)
+
+
+def _has_surrogate(text: str, start: int, end: int) -> bool:
+    if end - start > _LARGE:
+        # Slower, and without a copy.
+        return _SURROGATE.search(text, start, end) is not None
+    try:
+        text[start:end].encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _is_clean(value: Any, level: int) -> bool:

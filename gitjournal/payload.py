@@ -223,8 +223,12 @@ def refer(value: Any, raw_value: Any, k: int, limit: int = REF_BYTES) -> Any:
     Both are wrapped values. Long means ``limit`` UTF-8 bytes or more; of equal strings the first in document order is
     taken. A wrapped string (lone surrogates) counts as well.
     """
+    wanted: set[str | tuple[str]] = set()
+    _find([value], limit, wanted)
+    if not wanted:
+        return value
     places: dict[str | tuple[str], list[str | int]] = {}
-    _collect(raw_value, [], limit, places)
+    _collect(raw_value, [], limit, wanted, places)
     return _replace(value, k, limit, places) if places else value
 
 
@@ -242,20 +246,47 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _collect(node: Any, path: list[str | int], limit: int, places: dict[str | tuple[str], list[str | int]]) -> None:
-    """Note the place of each long string in a container; ``path`` leads to the container."""
+def _find(node: Any, limit: int, wanted: set[str | tuple[str]]) -> None:
+    """Note the long strings in a container."""
+    for item in node.values() if type(node) is dict else node if type(node) is list else ():
+        kind = type(item)
+        if kind is str:
+            # Most are short, and a character has four bytes at most.
+            if 4 * len(item) >= limit and (key := _key(item, limit)) is not None:
+                wanted.add(key)
+        elif kind is list:
+            _find(item, limit, wanted)
+        elif kind is dict:
+            if (key := _key(item, limit)) is not None:
+                wanted.add(key)
+            elif not _is_tag(item):
+                _find(item, limit, wanted)
+
+
+def _collect(
+    node: Any,
+    path: list[str | int],
+    limit: int,
+    wanted: set[str | tuple[str]],
+    places: dict[str | tuple[str], list[str | int]],
+) -> None:
+    """Note the first place of each string that is wanted, in a container; ``path`` leads to the container."""
     for step, item in node.items() if type(node) is dict else enumerate(node) if type(node) is list else ():
         kind = type(item)
-        if kind is not str and kind is not dict and kind is not list:
-            continue
-        key = _key(item, limit)
-        if key is not None:
-            if key not in places:
-                places[key] = [*path, step]
-        elif kind is not str and not (kind is dict and _is_tag(item)):
-            path.append(step)
-            _collect(item, path, limit, places)
-            path.pop()
+        if kind is str:
+            if 4 * len(item) >= limit and item in wanted and item not in places:
+                places[item] = [*path, step]
+        elif kind is dict or kind is list:
+            key = _key(item, limit) if kind is dict else None
+            if key is not None:
+                if key in wanted and key not in places:
+                    places[key] = [*path, step]
+            elif kind is list or not _is_tag(item):
+                path.append(step)
+                _collect(item, path, limit, wanted, places)
+                path.pop()
+        if len(places) == len(wanted):
+            return
 
 
 def _pointer(path: list[str | int]) -> str:
@@ -264,7 +295,10 @@ def _pointer(path: list[str | int]) -> str:
 
 def _replace(node: Any, k: int, limit: int, places: dict[str | tuple[str], list[str | int]]) -> Any:
     kind = type(node)
-    if kind is not str and kind is not dict and kind is not list:
+    if kind is str:
+        if 4 * len(node) < limit:
+            return node
+    elif kind is not dict and kind is not list:
         return node
     key = _key(node, limit)
     if key is not None:

@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha1
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gitjournal import loose, pack, refs, tiers
+from gitjournal import loose, pack, refs, repack, tiers
 from gitjournal.errors import (
     BadRef,
     ConflictError,
@@ -34,7 +35,10 @@ from gitjournal.files import MAX_TEXT, NotRegular, open_regular, read_regular
 from gitjournal.loose import BadLoose
 from gitjournal.objects import EVENT_LIMIT, git_id
 from gitjournal.packedrefs import PackedRefs, Stamp
-from gitjournal.packread import MAX_OBJECT, BadIndex, BadPack, Packs, TooLarge
+from gitjournal.packread import MAX_OBJECT, BadIndex, BadPack, Pack, Packs, TooLarge
+
+if TYPE_CHECKING:
+    from gitjournal.ahead import Ahead
 
 #: How long a ref move waits for another process's lock file, in seconds.
 LOCK_PATIENCE = 2.0
@@ -54,6 +58,9 @@ _MIRRORED = re.compile(
 _WHERE_BRANCHES_ARE = ("refs/heads/", "refs/remotes/")
 _REMOTE_HEAD = re.compile(r"refs/remotes/[^/]+/HEAD")
 _BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/[^/]+)/")
+_NOTHING = (b"", b"", 0)
+#: What `Store.loose_refs` has of a ref that cannot be read.
+UNREAD = "?"
 _COMMIT_ID = re.compile(rb"[0-9a-f]{40}")
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\n")
 # For a longer config the pattern takes 100 times its size.
@@ -69,27 +76,36 @@ _PLAIN_CONFIG = re.compile(
 class Run:
     """Reads objects of one kind, each as `Store.read` does, and looks first behind the one that it has read last.
 
-    Blobs are those of events.
+    Blobs are those of events. ``indexed``: what lies behind counts only if the pack's index says that it is there, as
+    without looking: git finds nothing that no index has.
     """
 
-    __slots__ = ("_behind", "_kind", "_limit", "_packs", "_pause", "_read", "_wait")
+    __slots__ = ("_behind", "_head", "_indexed", "_kind", "_limit", "_pack", "_packs", "_pause", "_read", "_wait")
 
-    def __init__(self, read: Callable[[bytes, bytes, tuple[int, str]], bytes], packs: Packs, kind: bytes) -> None:
+    def __init__(
+        self, read: Callable[[bytes, bytes, tuple[int, str]], bytes], packs: Packs, kind: bytes, *, indexed: bool
+    ) -> None:
         self._read = read
         self._packs = packs
         self._kind = kind
+        # What `git_id` hashes, without a call for each event.
+        self._head = kind + b" %d\x00%s"
+        self._indexed = indexed
+        # Where `_behind` is.
+        self._pack: Pack | None = None
         self._limit = EVENT_LIMIT if kind == b"blob" else LIMITS[kind]
-        self._behind: Iterator[tuple[bytes, bytes]] | None = None
+        self._behind: Iterator[tuple[bytes, bytes, int]] | None = None
         # How many objects are read before the next look, and were before the last.
         self._wait = self._pause = 0
 
     def read(self, oid: bytes) -> bytes:
         """Content of object ``oid``, hashed again. VerificationError as in `Store.read`."""
         if self._behind is not None:
-            found = next(self._behind, None)
-            if found is not None and found[0] == self._kind and git_id(self._kind, found[1]) == oid:
+            kind, content, place = next(self._behind, _NOTHING)
+            is_it = kind == self._kind and sha1(self._head % (len(content), content)).digest() == oid
+            if is_it and (not self._indexed or self._is_at(oid, place)):
                 self._pause = 0
-                return found[1]
+                return content
             # A flush ended here; or git has put all in another order, and looking is in vain.
             self._behind = None
             self._wait = self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
@@ -97,8 +113,18 @@ class Run:
         if self._wait:
             self._wait -= 1
         else:
+            self._pack = self._packs.asked_first()
             self._behind = self._packs.behind(oid, self._limit[0])
         return content
+
+    def _is_at(self, oid: bytes, place: int) -> bool:
+        """Whether the object would have been read from there as well."""
+        pack = self._pack
+        try:
+            return pack is not None and pack is self._packs.asked_first() and pack.offset_next(oid) == place
+        except BadPack:
+            # What is wrong with the index, who reads by it says.
+            return False
 
 
 class Store:
@@ -114,6 +140,8 @@ class Store:
         self._packs = Packs(self.pack_folder)
         self._borrowed = [Packs(folder / "pack") for folder in loose.alternates(path / "objects")]
         self._packed = PackedRefs(self._folder)
+        #: Who reads events before they are asked for (`ahead.reading`), if anybody does.
+        self.ahead: Ahead | None = None
         # Content by id, as it was when its hash was checked.
         self._recent: dict[bytes, bytes] = {}
         self._no_links: set[str] = set()
@@ -159,9 +187,9 @@ class Store:
             )
         return found[1]
 
-    def run(self, kind: bytes) -> Run:
+    def run(self, kind: bytes, *, indexed: bool = False) -> Run:
         """A reader of many objects that were mostly written one behind the other."""
-        return Run(self.read, self._packs, kind)
+        return Run(self.read, self._packs, kind, indexed=indexed)
 
     def read_again(self, oid: bytes, kind: bytes) -> bytes:
         """As `read`, for what is often read several times: the upper trees that lead to an event."""
@@ -205,7 +233,16 @@ class Store:
         return found
 
     def holds(self, oid: bytes, kind: bytes, content: bytes) -> bool:
-        """Whether the object is there with this content, whose id the caller has computed. Never raises."""
+        """Whether the object is there with this content, whose id the caller has computed. StorageError."""
+        try:
+            found = self._packs.read(oid, len(content)) or self._raw(oid, len(content))
+            return found == (kind, content)
+        except (BadPack, OSError):
+            return self._holds_elsewhere(oid, kind, content)
+        except VerificationError:
+            return False
+
+    def _holds_elsewhere(self, oid: bytes, kind: bytes, content: bytes) -> bool:
         try:
             return self._raw(oid, len(content)) == (kind, content)
         except (VerificationError, TooLarge):
@@ -215,7 +252,12 @@ class Store:
         """Whether the object is there; without ``refresh``, as of the last look at the pack folder."""
         if self._packs.has(oid, refresh=refresh):
             return True
-        return (self.path / "objects" / oid.hex()[:2] / oid.hex()[2:]).exists()
+        name = oid.hex()
+        # Not by a Path: imports ask for each side file.
+        with suppress(OSError):
+            os.stat(f"{self._folder}/objects/{name[:2]}/{name[2:]}")
+            return True
+        return False
 
     def shallow_commits(self) -> frozenset[str]:
         """The ids (hex) of the commits at which git says that the history was cut: those of a shallow clone."""
@@ -251,6 +293,12 @@ class Store:
         """One folding step; packs that went away."""
         return tiers.fold(self.pack_folder, self.path / "gitjournal" / "fold.lock", sync=sync)
 
+    def repack(self, progress: repack.Progress | None = None) -> repack.Saved | None:
+        """Write all packs anew as one, as small as can be. StorageError, VerificationError."""
+        saved = repack.repack(self.pack_folder, self.path / "gitjournal" / "fold.lock", progress)
+        self.refresh()
+        return saved
+
     def check_writable(self) -> None:
         """Raise UsageError when the branches here are only copies of another's.
 
@@ -268,14 +316,29 @@ class Store:
         except OSError:
             return False
 
-    def setting(self, name: str) -> str:
-        """A value of the repository's own git config; empty when it is not there."""
+    def setting(self, name: str, *, unset: str = "") -> str:
+        """A value of the repository's own git config; ``unset`` when it is not there."""
         import pygit2
 
         try:
-            return _setting(pygit2.Config(str(self.path / "config")), name, "")
+            return _setting(pygit2.Config(str(self.path / "config")), name, unset)
         except (pygit2.GitError, OSError) as error:
             raise StorageError(f"{self.path / 'config'} cannot be read: {error}") from None
+
+    def remotes(self) -> dict[str, list[str]]:
+        """The remotes with a URL in the repository's own git config, by name, with their refspecs for fetching."""
+        import pygit2
+
+        found: dict[str, list[str]] = {}
+        try:
+            entries = [(entry.name, entry.value or "") for entry in pygit2.Config(str(self.path / "config"))]
+        except (pygit2.GitError, OSError) as error:
+            raise StorageError(f"{self.path / 'config'} cannot be read: {error}") from None
+        for name, _ in entries:
+            if name.startswith("remote.") and name.endswith(".url"):
+                remote = name[len("remote.") : -len(".url")]
+                found[remote] = [value for key, value in entries if key == f"remote.{remote}.fetch"]
+        return found
 
     def set_settings(self, values: Mapping[str, str]) -> None:
         """Write values into the repository's own git config; an empty one is taken out."""
@@ -379,14 +442,23 @@ class Store:
     def loose_refs(self) -> dict[str, str]:
         """What the journal's refs hold that have a file of their own, by ``<session>/<branch>``: mostly an id (hex).
 
-        A branch that has none is in packed-refs or nowhere. StorageError for a file that cannot be read.
+        A branch that has none is in packed-refs or nowhere. A file that cannot be read (a link, a pipe) is `UNREAD`:
+        who reads that branch learns why.
         """
         found = {}
         for session, branch in self._loose_names(None):
             name = f"{session}/{branch}"
-            with disk_errors(f"read ref {name}"), suppress(FileNotFoundError):
-                found[name] = _read_small(f"{self._folder}/{self.prefix}{name}").decode("ascii", "replace").strip()
+            with suppress(FileNotFoundError):
+                found[name] = self._loose_ref(name)
         return found
+
+    def _loose_ref(self, name: str) -> str:
+        try:
+            return _read_small(f"{self._folder}/{self.prefix}{name}").decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return UNREAD
 
     def heads(self) -> dict[str, str]:
         """What all of the journal's refs hold, by ``<session>/<branch>``, as `loose_refs`. StorageError."""

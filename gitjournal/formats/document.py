@@ -7,15 +7,23 @@ are the document.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
-from gitjournal.foreign import scan, skip_space
+from gitjournal.foreign import MAX_VALUES, count, scan, skip_space
 from gitjournal.formats.protocol import RecordFormat
 from gitjournal.formats.records import MAX_RECORD, NOT_JSON, Record, records
+from gitjournal.formats.source import joined
 
 #: A document is read whole; longer ones, in bytes, are taken as lines.
-MAX_DOCUMENT = 64 * 1024 * 1024
+MAX_DOCUMENT = 40 * 1024 * 1024
+_PIECE = 256 * 1024
+# A character beyond U+FFFF makes four bytes of each character of a text. Longer documents with one are not read whole.
+_MAX_WIDE = MAX_DOCUMENT // 2
+_WIDE = re.compile(rb"[\xf0-\xf4]")
 
 Path = tuple[str | int, ...]
 #: The arrays to open: names from the document's root to the array, ``*`` for any element of an array.
@@ -31,18 +39,46 @@ class DocumentFormat(RecordFormat):
     def cut(self, stream: BinaryIO) -> Iterator[Record]:
         """See `RecordFormat.cut`."""
         raw = stream.read(MAX_DOCUMENT + 1)
-        found = document(raw, self.opened) if len(raw) <= MAX_DOCUMENT else None
-        if found is not None:
-            yield from found
-            return
-        stream.seek(0)
-        yield from records(stream, self.salvage)
+        text = _text(raw)
+        if text is not None:
+            # Of a large document only one form is kept at a time.
+            del raw
+            found = _cut(text, self.opened)
+            if found is not None:
+                del text
+                yield from found
+                return
+            raw = text.encode()
+            del text
+        rest = iter(partial(stream.read, _PIECE), b"")
+        yield from records(joined(itertools.chain((raw,), rest)), self.salvage)
+
+    def finished(self, last: Record) -> bool:
+        """See `RecordFormat.finished`: a document that could be read is whole."""
+        return super().finished(last) or last.fragment or bool(last.at) or (last.number == 1 and last.is_json)
 
 
 def document(raw: bytes, opened: Opened) -> list[Record] | None:
-    """The records of a document; None when ``raw`` is not one JSON value in UTF-8."""
+    """The records of a document; None when ``raw`` is not one JSON value in UTF-8, or too large to be read whole."""
+    text = _text(raw)
+    return None if text is None else _cut(text, opened)
+
+
+def _text(raw: bytes) -> str | None:
+    """A document as text; None when it is not UTF-8, or would need too much memory."""
+    if len(raw) > MAX_DOCUMENT or (len(raw) > _MAX_WIDE and _WIDE.search(raw)):
+        return None
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
+    except ValueError:
+        return None
+
+
+def _cut(text: str, opened: Opened) -> list[Record] | None:
+    try:
+        # All values are in memory together.
+        if len(text) > MAX_VALUES and count(text, skip_space(text, text.startswith("\ufeff"))) > MAX_VALUES:
+            return None
         return _Cutter(text, opened).cut()
     except ValueError:
         return None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO
 
 from gitjournal.foreign import scan, skip_space
 from gitjournal.formats.protocol import About, Head, Item, RecordFormat, Source
 from gitjournal.formats.records import MAX_RECORD, NOT_JSON, Record, records
 from gitjournal.formats.report import ImportReport
+from gitjournal.formats.source import joined
 from gitjournal.formats.times import to_ts
 
+_PIECE = 256 * 1024
 _TIMES = ("timestamp", "ts", "time", "created_at")
 
 
@@ -25,12 +29,17 @@ class Records(RecordFormat):
 
     def cut(self, stream: BinaryIO) -> Iterator[Record]:
         """The whole document, or its lines."""
-        document = _document(stream)
+        raw = stream.read(MAX_RECORD + 1)
+        document = _document(raw) if len(raw) <= MAX_RECORD else None
         if document is not None:
             yield document
             return
-        stream.seek(0)
-        yield from records(stream)
+        rest = iter(partial(stream.read, _PIECE), b"")
+        yield from records(joined(itertools.chain((raw,), rest)))
+
+    def finished(self, last: Record) -> bool:
+        """See `RecordFormat.finished`: a document is whole."""
+        return super().finished(last) or (last.is_json and b"\n" in last.raw)
 
     def about(self, found: Iterator[Record], source: Source) -> About:
         """Nothing: what a foreign id is called is not known here."""
@@ -41,28 +50,23 @@ class Records(RecordFormat):
         return map(_item, found)
 
 
-def _document(stream: BinaryIO) -> Record | None:
+def _document(raw: bytes) -> Record | None:
     """The whole source as one record, when it is one JSON value on several lines."""
-    raw = stream.read(MAX_RECORD + 1)
-    if len(raw) > MAX_RECORD:
+    if raw.find(b"\n", 0, -1) < 0:
         return None
     try:
         text = raw.decode("utf-8")
         begin = skip_space(text, text.startswith("\ufeff"))
-        # Lines that are values of their own are records, and most files that are not JSON at all stop here.
-        if text[begin : begin + 1] not in ("{", "[") or _is_value(text, begin, text.find("\n", begin)):
+        # Most files that are not JSON at all stop here.
+        if text[begin : begin + 1] not in ("{", "["):
             return None
         value, end = scan(text, begin)
     except ValueError:
         return None
-    return Record(1, 0, raw, value, "", False, True) if skip_space(text, end) == len(text) else None
-
-
-def _is_value(text: str, begin: int, end: int) -> bool:
-    try:
-        return end >= 0 and scan(text[:end], begin) is not None
-    except ValueError:
-        return False
+    # Lines that are values of their own are records.
+    if end <= text.find("\n", begin) or skip_space(text, end) != len(text):
+        return None
+    return Record(1, 0, raw, value, "", False, True)
 
 
 def _item(record: Record) -> Item:

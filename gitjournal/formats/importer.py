@@ -7,282 +7,223 @@ appended. Nothing is ever overwritten: what differs goes to a branch of its own,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from hashlib import sha256
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gitjournal import canonical, objects, payload, refs, rules
-from gitjournal.errors import NotFound, UsageError
-from gitjournal.event import Event
+from gitjournal import policy
+from gitjournal.errors import NotFound, Refused, UsageError
+from gitjournal.formats import again, copies, left, moved
+from gitjournal.formats.drafted import drafted
+from gitjournal.formats.feed import Feed
+from gitjournal.formats.importing import Differs, Importing, Restart
+from gitjournal.formats.known import Line, generations
+from gitjournal.formats.left import Left
+from gitjournal.formats.protocol import mapped
+from gitjournal.formats.records import Record
 from gitjournal.formats.report import ImportReport
-from gitjournal.formats.times import NO_TIME
+from gitjournal.formats.source import joined
 from gitjournal.journal import Journal
-from gitjournal.refs import JOURNAL_SESSION, Name
-from gitjournal.session import Session
-from gitjournal.writer import Draft
+from gitjournal.refs import Name
 
 if TYPE_CHECKING:
-    from gitjournal.formats.protocol import About, Item, Options, RecordFormat, Source, Strand
+    from gitjournal.formats.protocol import Item, Mapper, Options, RecordFormat, Source, Strand
 
-#: Name of the side file that holds a record's bytes.
-RAW = "raw"
-#: Member of ``data``: what stands in the source after the record (`Record.after`).
-AFTER = "after"
-_AFTER_MEMBER = b'"after":'
-#: Imports never have another epoch; a live writer that takes over begins with 2.
-EPOCH = 1
-_BATCH_RECORDS = 2000
-_BATCH_BYTES = 4 * 1024 * 1024
-# A view can be four times the record at most, when its text has to be escaped; smaller ones need not be measured.
-_MEASURE_FROM = rules.MAX_EVENT_BYTES // 5
-_VIEW_BYTES = rules.MAX_EVENT_BYTES - 64 * 1024
+__all__ = ["Deferred", "drafted", "import_records"]
+
+_PIECE = 256 * 1024
+
+
+class Deferred(Exception):
+    """The source begins with a copy of a session that may be imported soon; nothing was written (`Options.wait`)."""
 
 
 def import_records(fmt: RecordFormat, journal: Journal, source: Source, options: Options) -> ImportReport:
     """Import ``source`` into its session. Raises JournalError; the events up to the last full batch stay then."""
-    reports = [_import(fmt.name, strand, journal, source, options) for strand in fmt.strands(source)]
+    reports: list[ImportReport] = []
+    for strand in fmt.strands(source):
+        # Only the first session takes the id that was asked for: the others are others.
+        own = options._replace(session=None) if reports else options
+        reports.append(_Strand(fmt, strand, journal, source, own).run())
     report = reports[0] if reports else ImportReport(str(source.path), fmt.name, dry_run=options.dry_run)
     report.others = reports[1:]
     return report
 
 
-def _import(fmt: str, strand: Strand, journal: Journal, source: Source, options: Options) -> ImportReport:
-    report = ImportReport(str(source.path), fmt, dry_run=options.dry_run)
-    found = strand.records()
-    first = next(found, None)
-    if first is None:
-        return report
-    report.session = _session(strand.about.session, source, options)
-    with _Import(fmt, strand.about, journal, report, options) as run:
-        for item in strand.read(itertools.chain((first,), found), report):
-            run.take(item)
-        run.finish()
-    return report
+class _Strand:
+    """The import of one session of a source."""
 
-
-def _session(found: str | None, source: Source, options: Options) -> str:
-    """The session id: asked for, else the source's own, else the file's name."""
-    if options.session is not None:
-        return _usable(options.session)
-    for candidate in (found, source.path.stem):
-        try:
-            if candidate:
-                return _usable(candidate)
-        except UsageError:
-            continue
-    raise UsageError(f"{source.path} has no usable session id", hint="Give one with --session.")
-
-
-def _usable(session: str) -> str:
-    refs.check_id(session)
-    if session == JOURNAL_SESSION:
-        raise UsageError(f"the session id {session!r} is reserved for the journal's own log")
-    return session
-
-
-class _Line:
-    """A branch that has (a part of) this source, and how far the source agrees with it."""
-
-    def __init__(self, journal: Journal, name: Name) -> None:
-        self.name = name
-        #: Seq of the newest event that agrees, and of the newest event seen.
-        self.matched = self.tip = 1
-        #: False when something that is no import stands after the last record.
-        self.open = True
-        self._events = journal.events(name)
-        self._next = self._advance()
-
-    def _advance(self) -> Event | None:
-        """The next event that is an imported record; None at the end or where something else begins."""
-        for event in self._events:
-            if event.type in ("session.start", "session.branch"):
-                self.tip = event.seq
-            elif event.epoch == EPOCH and (event.withheld or raw_digest(event)):
-                return event
-            else:
-                self.open = False
-                return None
-        return None
-
-    @property
-    def ended(self) -> bool:
-        """Whether the line has no more records."""
-        return self._next is None
-
-    def agrees(self, digest: str, after: bytes, draft: Callable[[], Draft]) -> bool:
-        """Whether the next record of the line is the one with this SHA-256 and this after it; if so, step over it."""
-        event = self._next
-        if event is None:
-            return False
-        # Where the bytes are erased or held back, the hash of the body is still there, and import is deterministic.
-        same: bool
-        if event.withheld:
-            same = event.members["data_sha256"] == _body_digest(draft())
-        else:
-            same = raw_digest(event) == digest and after_record(event) == after
-        if same:
-            self.matched = self.tip = event.seq
-            self._next = self._advance()
-        return same
-
-
-def raw_digest(event: Event) -> str | None:
-    """SHA-256 (hex) of the record that an event was imported from; None when the event has none."""
-    files = event.files
-    return files[0]["sha256"] if files and files[0].get("name") == RAW else None
-
-
-def after_record(event: Event) -> bytes:
-    """What stands in the source after the record that an event was imported from, before the next one."""
-    # Most events have none, and need not be parsed to know it.
-    after = event.stored_data.get(AFTER) if _AFTER_MEMBER in event.raw else None
-    return after.encode() if type(after) is str else b""
-
-
-def _body_digest(draft: Draft) -> str:
-    """The ``data_sha256`` that the draft's event has when it is withheld (section 3)."""
-    body = {"data": draft.data, "files": [file.entry for file in draft.files]}
-    return sha256(canonical.dumps(body)).hexdigest()
-
-
-class _Import:
-    """One run: takes items in order, finds the place to go on, writes in batches."""
-
-    def __init__(self, fmt: str, about: About, journal: Journal, report: ImportReport, options: Options) -> None:
+    def __init__(self, fmt: RecordFormat, strand: Strand, journal: Journal, source: Source, options: Options) -> None:
         self._fmt = fmt
-        self._about = about
+        self._strand = strand
         self._journal = journal
-        self._report = report
+        self._source = source
         self._options = options
-        self._ts = NO_TIME
-        self._lines = _lines(journal, report.session)
-        #: Where new events go.
-        self._open = self._create
-        self._expected = 1
-        self._session: Session | None = None
-        self._batch: list[Draft] = []
-        self._bytes = 0
 
-    def __enter__(self) -> _Import:
-        return self
+    def run(self) -> ImportReport:
+        report = self._report()
+        first = next(self._strand.records(), None)
+        if first is None:
+            return report
+        session = self._session(report)
+        if self._options.complete_only and not self._strand.about.settled and not self._journal.branches(session):
+            report.pending = True
+            return report
+        if self._options.redactor is None and self._was_redacted(session):
+            # What was taken out once must not come in by the next import.
+            self._options = self._options._replace(redactor=policy.redactor(self._journal.store))
+        self._check(session)
+        return self._gone_on(session) or self._compared(session)
 
-    def __exit__(self, *error: object) -> None:
-        if self._session is not None:
-            self._session.close()
+    def _report(self, session: str = "") -> ImportReport:
+        return ImportReport(str(self._source.path), self._fmt.name, session, dry_run=self._options.dry_run)
 
-    def take(self, item: Item) -> None:
-        """The next record of the source."""
-        self._count(item)
-        if item.ts is not None:
-            self._ts = item.ts
-        if self._lines:
-            if self._is_known(item):
-                return
-            self._choose(item)
-        self._report.added += 1
-        if not self._options.dry_run:
-            self._batch.append(self._draft(item))
-            self._bytes += len(item.record.raw)
-            if len(self._batch) >= _BATCH_RECORDS or self._bytes >= _BATCH_BYTES:
-                self._write()
+    def _session(self, report: ImportReport) -> str:
+        """The session id: asked for, else the source's own, else that of the same content, else the file's name."""
+        if self._options.session is not None:
+            return moved.usable(self._options.session)
+        own = self._strand.about.session
+        if own is None and (found := moved.find(self._fmt, self._strand, self._journal, self._source, self._options)):
+            return found
+        for candidate in (own, self._source.stem):
+            try:
+                if candidate:
+                    return moved.usable(candidate)
+            except UsageError:
+                continue
+        raise UsageError(f"{self._source.path} has no usable session id", hint="Give one with --session.")
 
-    def finish(self) -> None:
-        """After the last record: write what waits, and say which branch has the source now."""
-        if self._lines:
-            self._report.branch = self._lines[0].name.branch
-            if not all(line.ended for line in self._lines):
-                self._report.notes.append("the journal has more of this session than the file")
-        if self._batch:
-            self._write()
-        if not self._report.complete:
-            self._report.notes.append(
-                "the last line has no newline yet; if it grows, the next import puts it on a new branch"
+    def _check(self, session: str) -> None:
+        """Refused for an id that holds a secret, when none may come in: it stands in each event and cannot change."""
+        redactor = self._options.redactor
+        if redactor is not None and (found := redactor.look(session)):
+            raise Refused(
+                f"the id of a session of {self._source.path} holds a secret ({found[0][1].rule})",
+                hint="Give it another id with --session, or allow the secret in the policy.",
             )
 
-    def _count(self, item: Item) -> None:
-        report, record = self._report, item.record
-        report.records = record.number
-        report.size += len(record.raw) + len(record.after)
-        report.complete = record.raw.endswith(b"\n")
-        if record.fault:
-            report.count(record.fault, record.number, record.offset)
-        if record.glued:
-            report.count("glued", record.number, record.offset)
-        if not record.valid:
-            report.count("invalid_utf8", record.number, record.offset)
-        if wrapped := payload.wrappers(item.data):
-            report.count("wrapped", record.number, record.offset, wrapped)
-        if self._options.progress and record.number % _BATCH_RECORDS == 0:
-            self._options.progress(report.size, report.records)
+    def _was_redacted(self, session: str) -> bool:
+        try:
+            return self._journal.event(Name(session), 1).stored_data.get("redacted") is True
+        except NotFound:
+            return False
 
-    def _is_known(self, item: Item) -> bool:
-        digest = sha256(item.record.raw).hexdigest()
-        agreeing = [line for line in self._lines if line.agrees(digest, item.record.after, lambda: self._draft(item))]
-        if agreeing:
-            self._lines = agreeing
-            self._report.skipped_known += 1
-        return bool(agreeing)
+    # --- from where it was left ------------------------------------------------------------------
 
-    def _choose(self, item: Item) -> None:
-        """Decide where this and all further records go: the first that no line has."""
-        line = next((line for line in self._lines if line.ended and line.open), self._lines[0])
-        self._lines = []
-        if line.ended and line.open:
-            self._open = lambda: self._journal.session(line.name, epoch=EPOCH, salted=False)
-            self._expected, self._report.branch = line.tip, line.name.branch
+    def _gone_on(self, session: str) -> ImportReport | None:
+        """The import from where an earlier one stopped; None when nobody knows, or the records before are needed."""
+        if not self._strand.exact:
+            return None
+        redacted = self._options.redactor is not None
+        found = left.find(self._journal, session, self._fmt.name, self._source, redacted=redacted)
+        if found is None:
+            return None
+        was, stream, digest = found
+        with stream:
+            report = self._report(session)
+            report.records, report.size, report.skipped_known = was.records, was.size, was.records
+            report.complete, report.branch = was.complete, was.branch
+            start = stream.read(1)
+            if not start:
+                return report
+            mapper = self._fmt.mapper(report, self._source) if self._strand.lines else None
+            if mapper is None or was.mapper is None or not was.complete:
+                return None
+            rest = self._fmt.cut(joined(itertools.chain((start,), iter(partial(stream.read, _PIECE), b""))))
+            feed = Feed(self._fmt, self._strand, _shifted(rest, was), report, self._options)
+            feed.digest = digest
+            run = Importing(self._fmt, self._strand, self._journal, report, self._options)
+            run.go_on(was)
+            try:
+                mapper.load(was.mapper)
+                self._finish(run, feed, mapper, session)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                # Somebody has changed the note. What was added is right or another version: the source is compared.
+                left.forget(self._journal, session)
+                return None
+            return report
+
+    # --- from the beginning ----------------------------------------------------------------------
+
+    def _compared(self, session: str) -> ImportReport:
+        said = None
+        try:
+            try:
+                return self._run(session)
+            except Differs as differs:
+                said = again.find(self._fmt, self._journal, session, self._quiet, differs.records)
+            return self._run(session, said=said, may_differ=False)
+        except Restart:
+            return self._run(session, whole=True)
+
+    def _quiet(self) -> Iterator[Record]:
+        return iter(Feed(self._fmt, self._strand, self._strand.records(), self._report(), self._options))
+
+    def _run(
+        self, session: str, *, whole: bool = False, said: again.Again | None = None, may_differ: bool = True
+    ) -> ImportReport:
+        """``whole``: no part of the source is taken for a copy. ``said``: what it says again."""
+        report = self._report(session)
+        run = Importing(self._fmt, self._strand, self._journal, report, self._options)
+        lines = [Line(self._journal, self._fmt, one) for one in generations(self._journal, session)]
+        if said is not None:
+            run.say_again(said)
+        elif whole and lines:
+            run.begin_anew(lines[0])
+        elif lines:
+            run.compare(lines, may_differ=may_differ and bool(self._fmt.stamps))
+        elif not whole and (line := self._copied_from(report)):
+            run.copy(copies.Copy(self._fmt, self._journal, line))
+        mapper = self._fmt.mapper(report, self._source) if self._strand.lines else None
+        self._finish(run, Feed(self._fmt, self._strand, self._strand.records(), report, self._options), mapper, session)
+        return report
+
+    def _copied_from(self, report: ImportReport) -> Name | None:
+        """The line of another session that the source begins with a copy of."""
+        of = self._strand.about.copied_from or self._fmt.origin(self._source)
+        if of is None or of == report.session:
+            return None
+        try:
+            lines = copies.lines(self._journal, of)
+        except UsageError:
+            lines = []
+        if not lines and self._options.wait:
+            raise Deferred
+        if not lines:
+            report.notes.append(f"it begins with a copy of session {of}, which is not in the journal")
+            return None
+        return max(lines, key=self._agreeing) if len(lines) > 1 else lines[0]
+
+    def _agreeing(self, line: Name) -> int:
+        found = copies.Copy(self._fmt, self._journal, line)
+        quiet = self._report()
+        feed = Feed(self._fmt, self._strand, self._strand.records(), quiet, self._options)
+        for item in self._strand.read(iter(feed), quiet):
+            if not found.take(item):
+                break
+        return found.records
+
+    def _finish(self, run: Importing, feed: Feed, mapper: Mapper | None, session: str) -> None:
+        report = run.report
+        found = iter(feed)
+        items: Iterator[Item] = mapped(mapper, found) if mapper else self._strand.read(found, report)
+        with run:
+            for item in items:
+                run.take(feed.clean(item))
+            place = run.finish()
+        if place is None or not self._strand.exact:
             return
-        branch = self._free_branch()
-        why = "has other events" if line.ended else "has another record"
-        self._report.notes.append(
-            f"record {item.record.number} is new, but {line.name} {why} after event {line.matched}: "
-            f"from there the file goes to the new branch {branch}; nothing is overwritten"
+        kept = place._replace(
+            records=report.records,
+            size=report.size,
+            sha256=feed.digest.hexdigest(),
+            # A last line that is left for the next time is not part of what was imported, unless it is in pieces.
+            complete=report.complete or (report.pending and not feed.inside),
+            mapper=mapper.save() if mapper else None,
         )
-        self._report.branch = branch
-        self._expected = line.matched + 1
-        self._open = lambda: self._split(line, branch)
-
-    def _free_branch(self) -> str:
-        taken = {name.branch for name in self._journal.sessions() if name.session == self._report.session}
-        return next(name for n in itertools.count(2) if (name := f"import-{n}") not in taken)
-
-    def _split(self, line: _Line, branch: str) -> Session:
-        child = self._journal.branch(line.name, line.matched, branch, epoch=EPOCH)
-        return self._journal.session(child, epoch=EPOCH, salted=False)
-
-    def _create(self) -> Session:
-        # Its time is that of the first record: the one time that is there and stays when the file grows.
-        start = Draft("session.start", {"source": self._fmt, **self._about.start}, ts=self._batch[0].ts)
-        name = Name(self._report.session)
-        return self._journal.session(name, create=True, start=start, epoch=EPOCH, salted=False)
-
-    def _write(self) -> None:
-        if self._session is None:
-            self._session = self._open()
-        done = self._session.append_many(self._batch, expected_seq=self._expected)
-        self._expected = done[-1].seq
-        self._batch, self._bytes = [], 0
-
-    def _draft(self, item: Item) -> Draft:
-        """The event of a record, without its place."""
-        record = item.record
-        kind, data, actor = item.type, item.data, item.actor
-        if record.is_json:
-            data = payload.refer(data, record.value, 1)
-        if len(record.raw) > _MEASURE_FROM and len(canonical.dumps(data)) > _VIEW_BYTES:
-            self._report.count("too_big", record.number, record.offset)
-            kind, data, actor = "native", {"format": self._fmt, "type": "too_big"}, "host"
-        if record.after:
-            data = {**data, AFTER: record.after.decode()}
-        media = "application/json" if record.is_json else "application/octet-stream"
-        return Draft(kind, data, actor, ts=self._ts, files=(objects.side_file(record.raw, media, RAW), *item.files))
+        left.keep(self._journal, session, kept)
 
 
-def _lines(journal: Journal, session: str) -> list[_Line]:
-    """The trunk and the import branches of the session, in this order; empty when it is new."""
-    found = [name for name in journal.sessions() if name.session == session]
-    imports = [name for name in found if name.branch.startswith("import-")]
-    try:
-        trunk = [journal.resolve(Name(session))]
-    except NotFound:
-        trunk = []
-    return [_Line(journal, name) for name in trunk + imports]
+def _shifted(found: Iterator[Record], was: Left) -> Iterator[Record]:
+    for record in found:
+        yield record._replace(number=record.number + was.records, offset=record.offset + was.size)

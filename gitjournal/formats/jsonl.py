@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from gitjournal import objects, refs
-from gitjournal.errors import FormatError, ImportRefused, NotFound, StorageError, UsageError
+from gitjournal.errors import FormatError, ImportRefused, NotFound, Refused, StorageError, UsageError
 from gitjournal.event import Event
 from gitjournal.export_check import FILES_SUFFIX as FILES_SUFFIX
+from gitjournal.files import open_regular
 from gitjournal.formats.protocol import Head, Options, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
+from gitjournal.redact import Redactor
 from gitjournal.refs import Name
 from gitjournal.rules import MAX_EVENT_BYTES, STRUCTURE
 
@@ -42,6 +45,8 @@ class Jsonl:
         report.session, report.branch = name.session, name.branch
         there = _head_seq(journal, name)
         items = _items(source, report, options)
+        if options.redactor is not None:
+            items = _clean(items, options.redactor)
         if options.dry_run:
             report.added = max(0, sum(1 for _ in items) - there)
         else:
@@ -139,11 +144,23 @@ def _items(source: Source, report: ImportReport, options: Options) -> Iterator[t
         yield event, [_side_file(folder, event, k) for k in range(1, len(event.files) + 1)]
 
 
+def _clean(items: Iterator[tuple[Event, list[FileBlob]]], redactor: Redactor) -> Iterator[tuple[Event, list[FileBlob]]]:
+    """The same events. Refused at the first one with a secret: it cannot be taken out of what has a hash."""
+    for event, files in items:
+        for raw in (event.raw, *(file.data for file in files)):
+            for _, hit in redactor.look(raw.decode("utf-8", "surrogateescape")):
+                raise Refused(
+                    f"event {event.seq} has a secret ({hit.rule} at {hit.at or 'the text'}), and its hash is fixed",
+                    hint="Import it without redaction, or have it redacted where it was recorded.",
+                )
+        yield event, files
+
+
 def _side_file(folder: Path, event: Event, k: int) -> FileBlob:
     entry = event.files[k - 1]
     path = folder / f"{event.seq}.{k}"
     try:
-        with path.open("rb") as stream:
+        with os.fdopen(open_regular(path, os.O_NOFOLLOW), "rb") as stream:
             # A byte more than it may have, so that a wrong file is not read whole.
             blob = objects.side_file(stream.read(entry["size"] + 1), entry["media_type"], entry.get("name"))
     except OSError as error:

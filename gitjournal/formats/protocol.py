@@ -8,50 +8,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from gitjournal.errors import ImportRefused, NotFound, StorageError
-from gitjournal.foreign import lenient
 from gitjournal.formats.records import Record, Salvage, records
 from gitjournal.formats.report import ImportReport
+from gitjournal.formats.source import HEAD_BYTES, Head, Source
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
 from gitjournal.refs import Name
 
+if TYPE_CHECKING:
+    from gitjournal.redact import Redactor
+
+__all__ = [
+    "HEAD_BYTES", "About", "Format", "Head", "Home", "Item", "Mapper", "Options", "Progress", "RecordFormat", "Source",
+    "Strand", "mapped",
+]  # fmt: skip
+
 #: Called with (bytes done, records done) every few thousand records.
 Progress = Callable[[int, int], None]
-#: So much of a source is shown to `Format.sniff`, in bytes.
-HEAD_BYTES = 256 * 1024
-_HEAD_LINES = 50
-
-
-class Head:
-    """How a file begins, for formats to recognise it; parsed once for all of them."""
-
-    def __init__(self, raw: bytes, path: Path) -> None:
-        #: The first `HEAD_BYTES` bytes of the file, decompressed.
-        self.raw = raw
-        self.path = path
-
-    @cached_property
-    def values(self) -> list[Any]:
-        """The JSON values of those of the first 50 lines that are one (`foreign.lenient`)."""
-        return [value for line in self.raw.split(b"\n")[:_HEAD_LINES] for value in _loads(line)]
-
-    @cached_property
-    def document(self) -> Any:
-        """The file as one JSON value; None when it is none, or longer than the head."""
-        return next(iter(_loads(self.raw)), None) if len(self.raw) < HEAD_BYTES else None
-
-
-def _loads(text: bytes) -> list[Any]:
-    try:
-        return [lenient(text)] if text.strip() else []
-    except ValueError:
-        return []
 
 
 class Home(NamedTuple):
@@ -67,29 +44,6 @@ class Home(NamedTuple):
     keeps_days: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file to import."""
-
-    path: Path
-
-    def open(self) -> BinaryIO:
-        """The file, for reading bytes. NotFound, ImportRefused (not a regular file), StorageError."""
-        if not self.path.exists():
-            raise NotFound(f"there is no file {self.path}")
-        if not self.path.is_file():
-            raise ImportRefused(f"{self.path} is not a regular file")
-        try:
-            return self.path.open("rb")
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error.strerror}") from None
-
-    def head(self) -> Head:
-        """The first `HEAD_BYTES` bytes."""
-        with self.open() as stream:
-            return Head(stream.read(HEAD_BYTES), self.path)
-
-
 class Options(NamedTuple):
     """How to import."""
 
@@ -98,6 +52,12 @@ class Options(NamedTuple):
     #: Find out what would happen, write nothing.
     dry_run: bool = False
     progress: Progress | None = None
+    #: Leave a last line without newline for the next time, and a source that is not `About.settled`.
+    complete_only: bool = False
+    #: Takes secrets out of records before they are hashed.
+    redactor: Redactor | None = None
+    #: Raise `importer.Deferred` for a source that begins with a copy of a session that is not in the journal yet.
+    wait: bool = False
 
 
 @runtime_checkable
@@ -133,7 +93,10 @@ class Item(NamedTuple):
     #: More side files of the event, after the record's bytes: what the program keeps in files of their own.
     files: Sequence[FileBlob] = ()
     #: Number of the record after which this one stands, when that is not the one before it: a rewind is recorded.
+    #: 0 stands for the beginning. A branch begins there, and what comes next goes on on it.
     follows: int | None = None
+    #: Id of the turn that the event belongs to.
+    turn: str | None = None
 
 
 class About(NamedTuple):
@@ -143,6 +106,36 @@ class About(NamedTuple):
     session: str | None = None
     #: Members of ``session.start`` beside ``source`` (docs/events.md): ``parent``, ``project``, ``agent.name`` ...
     start: Mapping[str, Any] = {}
+    #: The session, as the source names it, whose history the source begins with a copy of.
+    copied_from: str | None = None
+    #: False while a longer source may say more of its session in its first records.
+    settled: bool = True
+
+
+class Mapper(Protocol):
+    """Maps records one by one, and can be put away between two of them: a file that grew need not be read again."""
+
+    def item(self, record: Record) -> Item:
+        """The event of the next record. Oddities go to the report; nothing is raised for any content."""
+        ...
+
+    def finish(self) -> None:
+        """After the last record: report what can only be known then. More may come all the same."""
+        ...
+
+    def save(self) -> Any:
+        """What the next records need, as a JSON value of at most about 1 MB."""
+        ...
+
+    def load(self, saved: Any) -> None:
+        """Go on from what `save` gave."""
+        ...
+
+
+def mapped(mapper: Mapper, found: Iterator[Record]) -> Iterator[Item]:
+    """All records through a mapper: what `RecordFormat.read` of a format with one is."""
+    yield from map(mapper.item, found)
+    mapper.finish()
 
 
 class Strand(NamedTuple):
@@ -155,6 +148,8 @@ class Strand(NamedTuple):
     read: Callable[[Iterator[Record], ImportReport], Iterator[Item]]
     #: Whether the records in order, each with what stands after it, are the bytes of the source.
     exact: bool = True
+    #: Whether the records are lines, so that reading can begin after any of them.
+    lines: bool = False
 
 
 class RecordFormat(ABC):
@@ -169,6 +164,10 @@ class RecordFormat(ABC):
     salvage: ClassVar[Salvage | None] = None
     #: Where its program keeps sessions.
     homes: ClassVar[tuple[Home, ...]] = ()
+
+    #: Members of a record, as the names that lead to them, that say where it is written and not what is said: they may
+    #: differ when a session is written again for another place.
+    stamps: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     @abstractmethod
     def sniff(self, head: Head) -> bool:
@@ -186,10 +185,35 @@ class RecordFormat(ABC):
         """The records of a stream: its lines."""
         return records(stream, self.salvage)
 
+    def finished(self, last: Record) -> bool:
+        """Whether the last record is whole; else its writer may be busy with it."""
+        return last.raw.endswith(b"\n")
+
+    def same(self, record: Record) -> bytes:
+        """What stays the same when the program copies a record into another file; ``b""`` is like no other."""
+        return record.raw
+
+    def origin(self, source: Source) -> str | None:
+        """The session whose history the source begins with a copy of, where the source does not say it.
+
+        Asked for new sessions only.
+        """
+        return None
+
+    def mapper(self, report: ImportReport, source: Source) -> Mapper | None:
+        """What maps the records one by one, if the format has such a thing; `read` must then give the same."""
+        return None
+
     def strands(self, source: Source) -> Iterator[Strand]:
         """The sessions in a source. Raises JournalError when it cannot be read."""
         about = self.about(self._records(source), source)
-        yield Strand(about, lambda: self._records(source), lambda found, report: self.read(found, report, source))
+        lines = type(self).cut is RecordFormat.cut
+        yield Strand(
+            about,
+            lambda: self._records(source),
+            lambda found, report: self.read(found, report, source),
+            lines=lines,
+        )
 
     def _records(self, source: Source) -> Iterator[Record]:
         with source.open() as stream:
@@ -197,12 +221,13 @@ class RecordFormat(ABC):
 
     def load(self, journal: Journal, source: Source, options: Options) -> ImportReport:
         """See `Format.load`."""
-        from gitjournal.formats.importer import import_records
-
-        return import_records(self, journal, source, options)
+        # By name: the importer knows what a format is, and not the other way round.
+        report: ImportReport = import_module("gitjournal.formats.importer").import_records(
+            self, journal, source, options
+        )
+        return report
 
     def export(self, journal: Journal, name: Name, out: BinaryIO, files: Path | None) -> int:
         """The source's bytes, one record after the other. See `Format.export`."""
-        from gitjournal.formats.exporter import export_raw
-
-        return export_raw(self.name, journal, name, out)
+        count: int = import_module("gitjournal.formats.exporter").export_raw(self.name, journal, name, out)
+        return count

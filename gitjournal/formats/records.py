@@ -81,6 +81,16 @@ def records(stream: BinaryIO, salvage: Salvage | None = None) -> Iterator[Record
             offset += len(piece.raw)
 
 
+def value_of(raw: bytes) -> Any:
+    """The wrapped value of a record's bytes, bad ones as U+FFFD; NOT_JSON when they are not one JSON text."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        value, end = scan(text, _begin(text, 0))
+    except ValueError:
+        return NOT_JSON
+    return value if skip_space(text, end) == len(text) else NOT_JSON
+
+
 def _lines(stream: BinaryIO) -> Iterator[tuple[bytes, str]]:
     """Lines with their newline, and the fault ``oversized`` for pieces of lines that are too long."""
     inside = False
@@ -106,7 +116,13 @@ def _split(line: bytes, salvage: Salvage | None) -> Iterator[_Piece]:
         text, valid = line.decode("utf-8"), True
     except UnicodeDecodeError:
         text, valid = line.decode("utf-8", "surrogateescape"), False
-    for start, end, value, fault in _cut(text, salvage):
+    first = _value_at(text, 0)
+    if valid and first[0] == len(text):
+        # The text can be four times as large as the line, and is not kept for as long as the record is.
+        del text
+        yield _Piece(line, first[1], "")
+        return
+    for start, end, value, fault in _cut(text, first, salvage):
         if valid and end - start == len(text):
             yield _Piece(line, value, fault)
         else:
@@ -128,11 +144,11 @@ def _begin(text: str, start: int) -> int:
     return skip_space(text, start + (start == 0 and text.startswith("\ufeff")))
 
 
-def _cut(text: str, salvage: Salvage | None) -> Iterator[tuple[int, int, Any, str]]:
-    """Cut a line into (start, end, value, fault); the ends and starts join."""
+def _cut(text: str, first: tuple[int, Any], salvage: Salvage | None) -> Iterator[tuple[int, int, Any, str]]:
+    """Cut a line into (start, end, value, fault); the ends and starts join. ``first`` is what stands at its start."""
     start = 0
     while start < len(text):
-        end, value = _value_at(text, start)
+        end, value = _value_at(text, start) if start else first
         if end:
             yield start, end, value, ""
         elif nuls := _NULS.match(text, start):

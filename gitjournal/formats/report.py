@@ -14,8 +14,10 @@ KINDS = {
     "oversized": "pieces of lines over 16 MiB, kept as bytes",
     "invalid_utf8": "records that are not valid UTF-8 (exact bytes kept, shown with U+FFFD)",
     "blank": "blank lines, kept",
+    "redacted": "secrets taken out before anything was kept",
     "wrapped": "values that the journal's JSON cannot hold, kept as text",
     "too_big": "records whose view is too big for an event, kept as bytes only",
+    "spilled": "outputs that the program keeps in other files, and that are missing or too big",
     "odd_names": "records with repeated or odd member names (the last one is shown)",
     "no_time": "records without a usable time (the one before is taken)",
     "dangling_parents": "records whose parent is not in the file",
@@ -49,8 +51,14 @@ class ImportReport:
     #: Records that became events now, and those that the journal had already.
     added: int = 0
     skipped_known: int = 0
+    #: Records that are a copy of another session's, and not events of their own.
+    copied: int = 0
+    #: Branches that begin with one of the added records, because a rewind is recorded there.
+    rewinds: int = 0
     #: False when the last line has no newline: a writer may still be busy with it.
     complete: bool = True
+    #: True when a last line without newline, or a whole source, was left for the next time.
+    pending: bool = False
     odd: Counter[str] = field(default_factory=Counter)
     places: dict[str, list[Place]] = field(default_factory=dict)
     #: Sentences on what was decided: a new branch and why, a format that was guessed.
@@ -64,6 +72,11 @@ class ImportReport:
         places = self.places.setdefault(kind, [])
         if len(places) < _PLACES:
             places.append(Place(record, offset))
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something was added, or is to be known."""
+        return bool(self.added or self.copied or self.notes or any(other.is_news for other in self.others))
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
@@ -98,7 +111,10 @@ class ImportReport:
             "size",
             "added",
             "skipped_known",
+            "copied",
+            "rewinds",
             "complete",
+            "pending",
         )
         return {
             **{name: getattr(self, name) for name in plain},
