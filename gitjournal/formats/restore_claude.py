@@ -1,0 +1,94 @@
+"""Where Claude Code looks for sessions: ``projects/<the project's path, encoded>/<session>.jsonl``."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitjournal.errors import NotFound, UsageError
+from gitjournal.formats.claude_beside import AGENTS, OUTPUTS, PLAIN
+from gitjournal.formats.claude_parts import NAME
+from gitjournal.formats.protocol import About
+from gitjournal.formats.restore import Placed, Placement, moved, new_uuid4, renamed, side_files
+from gitjournal.formats.splice import Changes
+from gitjournal.journal import Journal
+from gitjournal.refs import Name
+
+_OTHER = re.compile(r"[^A-Za-z0-9-]")
+# The program cuts longer names and adds a hash, which depends on what it was built with.
+_LONGEST = 200
+
+
+class Claude(Placement):
+    """A session with its sub-agents and the outputs that lie beside it."""
+
+    format = NAME
+    variable = "CLAUDE_CONFIG_DIR"
+    default = "~/.claude"
+    resume = "claude --resume"
+
+    @property
+    def _folder(self) -> Path:
+        name = encoded(str(self.project))
+        if len(name) > _LONGEST:
+            raise UsageError(
+                f"the path {self.project} is longer than {_LONGEST} characters: Claude Code names its folder in a way "
+                "that differs between its versions",
+                hint="Restore into a folder with a shorter path.",
+            )
+        return self.root / "projects" / name
+
+    def taken(self, session: str) -> bool:
+        """Whether any project has a session with this id."""
+        return any((self.root / "projects").glob(f"*/{session}*"))
+
+    def new_id(self) -> str:
+        """See `Placement.new_id`."""
+        return new_uuid4()
+
+    def place(self, journal: Journal, name: Name, about: About, session: str) -> Iterator[Placed]:
+        """See `Placement.place`."""
+        if "parent" in about.start:
+            parent = about.start["parent"]["session"]
+            raise UsageError(f"{name} is a sub-agent of {parent}", hint=f"gj restore {parent} places it as well.")
+        beside = self._folder / session
+        seen: set[Path] = set()
+        for agent, child in _agents(journal, about.session or ""):
+            if not PLAIN.fullmatch(agent):
+                continue
+            yield from self._outputs(journal, child, beside, f"agent-{agent}.meta.json", seen)
+            yield Placed(beside / AGENTS / f"agent-{agent}.jsonl", records=child)
+        yield from self._outputs(journal, name, beside, "", seen)
+        yield Placed(self._folder / f"{session}.jsonl", records=name)
+
+    def _outputs(self, journal: Journal, name: Name, beside: Path, meta: str, seen: set[Path]) -> Iterator[Placed]:
+        """The files beside a transcript: each once, under a plain name."""
+        for given, event, number in side_files(journal, name):
+            path = beside / (AGENTS if given == meta else OUTPUTS) / given
+            if PLAIN.fullmatch(given) and path not in seen:
+                seen.add(path)
+                yield Placed(path, content=event.read_file(number))
+
+    def changes(self, former: str, session: str, old: str | None) -> Changes:
+        """See `Placement.changes`."""
+        return {
+            ("cwd",): lambda value: moved(value, old, self.project),
+            ("sessionId",): renamed(former, session),
+        }
+
+
+def encoded(path: str) -> str:
+    """A path as the name of the folder of its sessions. JavaScript counts characters beyond U+FFFF twice."""
+    return _OTHER.sub(lambda match: "-" * (1 + (match[0] > "\uffff")), unicodedata.normalize("NFC", path))
+
+
+def _agents(journal: Journal, session: str) -> Iterator[tuple[str, Name]]:
+    """(id, branch) of each sub-agent of a session."""
+    begin = f"{session}.agent-"
+    for found in sorted({name.session for name in journal.sessions() if name.session.startswith(begin)}):
+        try:
+            yield found.removeprefix(begin), journal.resolve(Name(found))
+        except NotFound:
+            continue
