@@ -12,9 +12,12 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+# `typing` takes longer to load than a hook may: type checkers know this name as well.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gitjournal.aio import AsyncSession as AsyncSession
     from gitjournal.chain import Appended as Appended
     from gitjournal.errors import JournalError as JournalError

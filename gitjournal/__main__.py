@@ -1,6 +1,6 @@
 """``python -m gitjournal`` is ``gj``."""
 
-from gitjournal.cli import main
+from gitjournal.entry import main
 
 if __name__ == "__main__":
     main()
