@@ -90,12 +90,12 @@ def write(folder: Path, objects: Objects, *, keep: str | None = None, sync: bool
         for kind, oid, data in objects:
             if isinstance(data, Prefix):
                 delta = _delta(data)
-                head = _entry_header(OFS_DELTA, len(delta)) + _offset_header(out.offset - places[data[0]])
+                head = entry_header(OFS_DELTA, len(delta)) + offset_header(out.offset - places[data[0]])
                 out.add(oid, head + _stored(delta))
             else:
                 if kind == TREE:
                     places[oid] = out.offset
-                out.add(oid, _entry_header(kind, len(data)) + _deflate(data))
+                out.add(oid, entry_header(kind, len(data)) + _deflate(data))
         return sorted(out.entries, key=itemgetter(0))
 
     return publish(folder, len(objects), fill, keep, sync)
@@ -167,7 +167,8 @@ def stored_head(size: int) -> bytes:
 
 # Sizes repeat: trees grow entry by entry, and deltas are of one or two shapes.
 @lru_cache(maxsize=16384)
-def _entry_header(kind: int, size: int) -> bytes:
+def entry_header(kind: int, size: int) -> bytes:
+    """What stands before an entry of a pack: its type and the size of its content."""
     byte = (kind << 4) | (size & 15)
     size >>= 4
     out = bytearray()
@@ -179,7 +180,7 @@ def _entry_header(kind: int, size: int) -> bytes:
     return bytes(out)
 
 
-def _offset_header(distance: int) -> bytes:
+def offset_header(distance: int) -> bytes:
     """The base-128 number of an offset delta, in which each continued byte also adds one."""
     out = [distance & 0x7F]
     distance >>= 7
@@ -190,7 +191,8 @@ def _offset_header(distance: int) -> bytes:
     return bytes(reversed(out))
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A whole number in base 128, lowest digits first."""
     out = bytearray()
     while number > 0x7F:
         out.append(0x80 | (number & 0x7F))
@@ -213,7 +215,7 @@ def _copy_from_start(base_size: int, copied: int, inserted: int) -> bytes:
     parts = copied.to_bytes(3, "little")
     flags = sum(0x10 << i for i in range(3) if parts[i])
     copy = bytes([0x80 | flags, *(part for part in parts if part)])
-    return _varint(base_size) + _varint(copied + inserted) + copy
+    return varint(base_size) + varint(copied + inserted) + copy
 
 
 def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:

@@ -36,7 +36,7 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
     ``lock`` is a file that keeps two processes from folding at once; when another holds it this returns 0.
     Raises StorageError; a crash at any point leaves every object in at least one complete pack.
     """
-    with disk_errors(f"fold the packs in {folder}"), _only_one(lock) as alone:
+    with disk_errors(f"fold the packs in {folder}"), only_one(lock) as alone:
         for tier in _full_tiers(folder) if alone else ():
             for choose in (_oldest, _apart):
                 group = choose(_whole(tier))
@@ -49,7 +49,8 @@ def fold(folder: Path, lock: Path, *, sync: bool = True) -> int:
 
 
 @contextmanager
-def _only_one(lock: Path) -> Iterator[bool]:
+def only_one(lock: Path) -> Iterator[bool]:
+    """Whether this is the only process that works on the packs."""
     fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
@@ -64,16 +65,21 @@ def _only_one(lock: Path) -> Iterator[bool]:
         os.close(fd)
 
 
+def listed(folder: Path) -> bytes:
+    """What multi-pack-indexes of a folder hold: the names of the packs that must stay are in it."""
+    # One file, or since git 2.47 a folder of layers.
+    indexes = [folder / "multi-pack-index", *folder.glob("multi-pack-index.d/*.midx")]
+    return b"".join(path.read_bytes() for path in indexes if path.exists())
+
+
 def _full_tiers(folder: Path) -> Iterator[list[Path]]:
     """The packs of each tier that holds enough of them, lowest tier first, oldest pack first."""
     names = set(os.listdir(folder))
-    # One file, or since git 2.47 a folder of layers.
-    indexes = [folder / "multi-pack-index", *folder.glob("multi-pack-index.d/*.midx")]
-    listed = b"".join(path.read_bytes() for path in indexes if path.exists())
+    named = listed(folder)
     tiers: dict[int, list[tuple[int, Path]]] = defaultdict(list)
     for name in names:
         stem = name.removesuffix(".pack")
-        if stem == name or f"{stem}.idx" not in names or f"{stem}.idx".encode() in listed:
+        if stem == name or f"{stem}.idx" not in names or f"{stem}.idx".encode() in named:
             continue
         if any(stem + foreign in names for foreign in _FOREIGN):
             continue

@@ -1,0 +1,181 @@
+"""Packing anew: no object is lost, whatever happens meanwhile, and it takes less space."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gitjournal
+from gitjournal import Journal, likeness, packread, repack
+from gitjournal.errors import VerificationError
+from gitjournal.formats import import_file
+from gitjournal.verify import verify
+
+DEMO = Path(__file__).resolve().parents[1] / "gitjournal" / "demo" / "session.jsonl"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    made = gitjournal.init(tmp_path / "journal.git")
+    for name in ("a", "b"):
+        import_file(made, DEMO, session=name)
+        with made.session(name) as session:
+            for n in range(120):
+                session.user(f"question {n} of {name}")
+    return made
+
+
+def objects(journal: Journal) -> dict[str, str]:
+    """Content of all objects as git reads it, by id."""
+    listed = subprocess.run(
+        ["git", "-C", str(journal.path), "cat-file", "--batch-all-objects", "--batch-check"], capture_output=True,
+        text=True, check=True,
+    ).stdout  # fmt: skip
+    return dict(line.split(" ", 1) for line in listed.splitlines())
+
+
+def fsck(journal: Journal) -> str:
+    run = subprocess.run(["git", "-C", str(journal.path), "fsck", "--full", "--strict"], capture_output=True, text=True)
+    return (run.stdout + run.stderr if run.returncode else "").strip()
+
+
+def packs(journal: Journal) -> list[Path]:
+    return sorted(journal.store.pack_folder.glob("*.pack"))
+
+
+def test_all_objects_are_there_and_take_less(journal: Journal) -> None:
+    before, events = objects(journal), [event.raw for event in journal.events("a")]
+    told: list[tuple[int, int]] = []
+    saved = journal.store.repack(lambda *done: told.append(done))
+    assert saved is not None and saved.after < 0.9 * saved.before and saved.objects == len(before)
+    assert objects(journal) == before and fsck(journal) == ""
+    assert len(packs(journal)) == 1
+    assert [event.raw for event in journal.events("a")] == events
+    assert not any(verify(gitjournal.open(journal.path), name).findings for name in ("a", "b"))
+    again = journal.store.repack()
+    assert again is not None and again.after <= saved.after and objects(journal) == before
+
+
+def test_what_git_has_packed_is_packed_too(journal: Journal) -> None:
+    before = objects(journal)
+    subprocess.run(["git", "-C", str(journal.path), "gc", "-q"], check=True)
+    assert list(journal.store.pack_folder.glob("*.bitmap"))
+    saved = journal.store.repack()
+    assert saved is not None and len(packs(journal)) == 1 and not list(journal.store.pack_folder.glob("*.bitmap"))
+    assert objects(journal) == before and fsck(journal) == ""
+
+
+def test_a_writer_goes_on_meanwhile_and_its_tail_stays(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = repack._check
+    with journal.session("a") as session:
+        session.user("in the tail")
+
+        def meanwhile(path: Path) -> None:
+            session.user("while it packs")
+            session.flush()
+            session.user("and after that")
+            real(path)
+
+        monkeypatch.setattr(repack, "_check", meanwhile)
+        assert gitjournal.open(journal.path).store.repack() is not None
+        session.user("and at the end")
+    messages = [event.data for event in journal.events("a") if event.type == "message"]
+    said = [data["parts"][0]["content"] for data in messages][-4:]
+    assert said == ["in the tail", "while it packs", "and after that", "and at the end"]
+    assert fsck(journal) == "" and len(packs(journal)) > 1
+
+
+def test_what_nothing_leads_to_is_kept(journal: Journal) -> None:
+    before = objects(journal)
+    ref = "refs/heads/b/main"
+    journal.store.cas_ref(ref, journal.store.read_ref(ref), None)
+    journal.store.repack()
+    assert objects(journal) == before
+
+
+def test_packs_of_others_are_left_alone(journal: Journal) -> None:
+    kept, *_ = packs(journal)
+    kept.with_suffix(".keep").write_text("mine")
+    journal.store.repack()
+    assert kept in packs(journal) and fsck(journal) == ""
+
+
+def test_a_second_process_passes(journal: Journal) -> None:
+    from gitjournal import tiers
+
+    with tiers.only_one(journal.path / "gitjournal" / "fold.lock"):
+        assert journal.store.repack() is None
+
+
+def test_a_run_that_was_cut_leaves_every_object(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = objects(journal)
+
+    def cut(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(repack, "_check", cut)
+        with pytest.raises(KeyboardInterrupt):
+            journal.store.repack()
+    assert objects(journal) == before and fsck(journal) == ""
+    assert journal.store.repack() is not None
+    assert objects(journal) == before and len(packs(journal)) == 1
+
+
+def test_a_damaged_object_stops_it_and_nothing_changes(journal: Journal) -> None:
+    path = max(packs(journal), key=lambda path: path.stat().st_size)
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    path.chmod(0o600)
+    path.write_bytes(raw)
+    names = packs(journal)
+    with pytest.raises(VerificationError):
+        gitjournal.open(journal.path).store.repack()
+    assert packs(journal) == names and path.read_bytes() == raw
+    assert not list(journal.store.pack_folder.glob("tmp_*"))
+
+
+def test_a_new_pack_that_reads_back_wrong_removes_nothing(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = packs(journal)
+    monkeypatch.setattr(repack._Delta, "whole", lambda self: bytes(self._out) + b"\x01x")
+    with pytest.raises(VerificationError):
+        journal.store.repack()
+    assert packs(journal) == names
+
+
+PIECES = st.lists(
+    st.sampled_from([b'"', b" ", b"tree ", b"words", b'"id":"x",', b"\0" * 40, b"\xff", b"ab" * 90]), max_size=20
+).map(b"".join)
+
+
+@given(PIECES, PIECES, st.sampled_from([b"blob", b"commit", b"tree"]))
+@settings(max_examples=300, deadline=None)
+def test_any_delta_gives_the_object_back(ours: bytes, theirs: bytes, kind: bytes) -> None:
+    delta = repack._delta(kind, ours, theirs)
+    if delta is not None and ours and theirs:
+        assert packread.apply_delta(theirs, delta) == ours
+
+
+class _Said:
+    def __init__(self, other: bytes) -> None:
+        self.other, self.made, self.last = other, b"", 0
+
+    def copy(self, at: int, size: int) -> None:
+        assert at >= self.last
+        self.made, self.last = self.made + self.other[at : at + size], at
+
+    def text(self, raw: bytes) -> None:
+        self.made += raw
+
+
+@given(PIECES, PIECES, st.sampled_from([b'"', b" "]))
+@settings(max_examples=300, deadline=None)
+def test_a_text_is_what_is_said_of_it(ours: bytes, theirs: bytes, between: bytes) -> None:
+    said: Any = _Said(theirs)
+    likeness.describe(said, ours, theirs, 0, between)
+    assert said.made == ours
