@@ -19,25 +19,31 @@ from gitjournal.cli_branch import branch, branches, fork
 from gitjournal.cli_compare import diff
 from gitjournal.cli_cost import cost
 from gitjournal.cli_demo import demo
+from gitjournal.cli_doctor import doctor
 from gitjournal.cli_erase import erase
+from gitjournal.cli_export import export
 from gitjournal.cli_find import grep, reindex, search, sessions
+from gitjournal.cli_gc import gc
+from gitjournal.cli_import import import_
 from gitjournal.cli_log import log
-from gitjournal.cli_move import export, import_
 from gitjournal.cli_proof import key, pin, prove, seal
 from gitjournal.cli_read import cat, show
 from gitjournal.cli_replay import replay
+from gitjournal.cli_restore import restore
 from gitjournal.cli_resume import compact, resume, wakes
+from gitjournal.cli_scan import scan
 from gitjournal.cli_session import archive, delete, label, summary, terminate, title, unarchive
 from gitjournal.cli_verify import verify
+from gitjournal.cli_watch import hook, watch
 from gitjournal.cli_witness import witness
 from gitjournal.cli_write import append, flush, init
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Record": (init, append, resume, compact, branch, fork, flush),
     "Read": (sessions, search, grep, log, show, branches, diff, cost, replay, cat, wakes, reindex),
-    "Check": (verify, seal, prove, pin, witness, key),
-    "Move": (import_, export),
-    "Manage": (title, summary, label, archive, unarchive, terminate, delete, erase),
+    "Check": (verify, doctor, scan, seal, prove, pin, witness, key),
+    "Move": (import_, export, restore, watch, hook),
+    "Manage": (title, summary, label, archive, unarchive, terminate, delete, erase, gc),
     "Try": (demo,),
 }
 

@@ -1,6 +1,6 @@
 """What all commands share: the journal they work on, output, errors and exit statuses.
 
-Floor 6. The only place that reads the environment. Imports nothing heavy, so that ``gj --help`` is quick.
+Floor 6. Only this and `hook` read the environment. Imports nothing heavy, so that ``gj --help`` is quick.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar, cast
 
 import click
 
-from gitjournal.errors import JournalError, StorageError, UsageError
+from gitjournal.errors import JournalError, NotFound, StorageError, UsageError
 
 if TYPE_CHECKING:
     import subprocess
@@ -57,10 +57,7 @@ class App:
         """Where the journal is or would be."""
         from gitjournal.journal import discover
 
-        try:
-            return discover(self.named, os.environ, Path.cwd())
-        except FileNotFoundError:
-            raise StorageError("the folder that this was started in is gone") from None
+        return discover(self.named, os.environ, _here())
 
     def journal(self) -> Journal:
         """The journal, which must exist."""
@@ -68,14 +65,27 @@ class App:
 
     def journal_for_writing(self) -> Journal:
         """The journal. The user's own is made when it is missing; one that was asked for by name is not."""
-        place = self.place()
-        default = not (self.named or os.environ.get("GITJOURNAL_DIR") or place.name == ".gitjournal")
-        if default and not place.exists():
-            from gitjournal.journal import init
+        from gitjournal.journal import at_hand
 
-            init(place)
-            self.note(f"made your journal at {place}")
-        return _open(place)
+        journal, made = at_hand(self.named, os.environ, _here())
+        if made:
+            self.note(f"made your journal at {journal.path}")
+        return journal
+
+    def journal_or_empty(self) -> Journal:
+        """The journal to compare with; an empty one, thrown away at the end, where the user's own is not made yet."""
+        try:
+            return self.journal()
+        except NotFound:
+            if self.named:
+                raise
+        import tempfile
+
+        from gitjournal.journal import init
+
+        folder = tempfile.TemporaryDirectory(prefix="gitjournal-")
+        click.get_current_context().call_on_close(folder.cleanup)
+        return init(Path(folder.name) / "journal.git")
 
     # --- output ----------------------------------------------------------------------------------
 
@@ -158,6 +168,13 @@ class App:
             finally:
                 self._pager = None
                 _wait(process)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise StorageError("the folder that this was started in is gone") from None
 
 
 def _pager() -> list[str]:
@@ -327,7 +344,8 @@ def guarded(run: Callable[[], Any]) -> int:
         return status if isinstance(status, int) else 0
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "gj"
-        complain(error.format_message(), f"{command} --help")
+        # Click lists what can be chosen on lines of their own.
+        complain(" ".join(error.format_message().split()), f"{command} --help")
         return EXIT["usage"]
     except click.ClickException as error:
         complain(error.format_message())
