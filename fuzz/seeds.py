@@ -54,6 +54,22 @@ def _lines() -> Iterator[bytes]:
         yield from raw.split(b"\n")[:3]
 
 
+def _secrets() -> Iterator[bytes]:
+    """Records with what looks like secrets; put together here, so that no file has one."""
+    token = "ghp_" + "aB3dE5" * 6
+    key = "-----BEGIN RSA PRIVATE " + "KEY-----\n" + "MIIEowIBAAKCAQEA" * 4 + "\n-----END RSA PRIVATE " + "KEY-----"
+    for text in (
+        f"export GITHUB_TOKEN={token}",
+        f"password: Wq9!{token[5:20]}",
+        key,
+        f"https://ada:{token[8:28]}@git.acme.dev/",
+    ):
+        yield text.encode()
+        yield json.dumps({"id": "a", "output": f"{text}\n", "token": [token, 1]}).encode()
+        yield json.dumps({"arguments": json.dumps({"cmd": json.dumps({"c": text})})}).encode()
+    yield ('{"t":"' + "".join(f"\\u{ord(one):04x}" for one in token) + '"}').encode()
+
+
 def _armours() -> Iterator[bytes]:
     for key in (ALICE, rsa(), ecdsa_key("alice", "nistp256"), ecdsa_key("alice", "nistp384")):
         yield key.sign(b"message", namespace="git").encode()
@@ -86,7 +102,29 @@ def _packs() -> Iterator[bytes]:
         yield (len(pack) + 2).to_bytes(2, "big") + pack + index
 
 
+#: A few records of other programs: Copilot CLI, Gemini CLI (lines and a document), Pi, opencode, the course, openboa.
+_OTHERS = (
+    b'{"type":"session.start","data":{"sessionId":"s"},"id":"a","timestamp":"2026-01-01T00:00:00Z","parentId":null}\n'
+    b'{"type":"assistant.message","data":{"content":"x","toolRequests":[{"toolCallId":"c","name":"n"}]},"id":"b",'
+    b'"timestamp":"2026-01-01T00:00:00Z","parentId":"a"}\n{"type":"session.shutdown","data":{"modelMetrics":{"m":{"usage":'
+    b'{"inputTokens":5}}}},"id":"c","timestamp":"2026-01-01T00:00:00Z","parentId":"b"}\n',
+    b'{"sessionId":"s","projectHash":"h"}\n{"id":"u","type":"user","content":[{"text":"x"}]}\n{"id":"g","type":"gemini",'
+    b'"content":"","toolCalls":[{"id":"c","name":"n","args":{},"status":"success","result":[{"functionResponse":{"id":"c",'
+    b'"response":{"output":"x"}}}]}]}\n{"$rewindTo":"g"}\n{"$set":{"messages":[{"id":"u","type":"user","content":"y"}]}}\n',
+    b'{"sessionId":"s","projectHash":"h","messages":[{"id":"u","type":"user","content":"x"}],"summary":"y"}',
+    b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/"}\n{"type":"message","id":"a",'
+    b'"parentId":null,"message":{"role":"user","content":"x"}}\n{"type":"message","id":"b","parentId":null,"message":'
+    b'{"role":"user","content":"y"}}\n{"type":"compaction","id":"c","parentId":"b","summary":"z","firstKeptEntryId":"b"}\n',
+    b'{"info":{"id":"ses_1","directory":"/"},"messages":[{"info":{"id":"m","role":"assistant"},"parts":[{"type":"tool",'
+    b'"tool":"n","callID":"c","state":{"status":"completed","output":"x"}},{"type":"step-finish","tokens":{"input":1}}]}]}',
+    b'{"seq":1,"typ":"wiadomosc","rola":"user","tresc":"x"}\n{"seq":2,"typ":"kompakcja","do_seq":1,"streszczenie":"y"}\n',
+    b'{"kind":"session.event.appended","sessionId":"s","event":{"id":"e","type":"agent.tool_use","toolName":"n",'
+    b'"requestId":"r","input":{},"output":null,"permissionPolicy":"always_ask"}}\n',
+)
+
+
 def _transcripts() -> Iterator[bytes]:
+    yield from _OTHERS
     lines = (ROOT / "gitjournal" / "demo" / "session.jsonl").read_bytes().splitlines(keepends=True)
     yield from (b"".join(lines[at : at + 4]) for at in range(0, len(lines), 4))
 
@@ -100,6 +138,7 @@ def _requests() -> Iterator[bytes]:
 _SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "canonical_json": _lines,
     "foreign_json": _lines,
+    "redaction": _secrets,
     "event": _lines,
     "record_lines": lambda: _files("lines/*.jsonl"),
     "tail_file": lambda: _files("lines/*.jsonl"),

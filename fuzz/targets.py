@@ -29,6 +29,7 @@ from gitjournal import (
     payload,
     pins,
     proof,
+    redact,
     refs,
     rules,
     signers,
@@ -38,8 +39,27 @@ from gitjournal import (
 )
 from gitjournal.errors import FormatError, JournalError, UsageError
 from gitjournal.event import Event
-from gitjournal.formats import claude_code, generic, records, times
-from gitjournal.formats.protocol import Head, Source
+from gitjournal.formats import (
+    agentsessions_proto,
+    atif,
+    claude_code,
+    claude_web,
+    codex,
+    copilot,
+    course,
+    gemini,
+    generic,
+    inspect_eval,
+    openai_agents,
+    openboa,
+    opencode,
+    otlp,
+    pi,
+    records,
+    swe_agent,
+    times,
+)
+from gitjournal.formats.protocol import Head, RecordFormat, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.rules import JSON_TAG
 
@@ -99,6 +119,34 @@ def foreign_json(raw: bytes) -> None:
         return
     with refused(FormatError):
         assert canonical.dumps(foreign.wrap_value(read))
+
+
+# --- secrets -------------------------------------------------------------------------------------
+
+
+@target
+def redaction(raw: bytes) -> None:
+    """A redacted record is clean, only its strings change, and JSON keeps its structure."""
+    redactor = redact.Redactor(b"k" * 32)
+    once, hits = redactor.record(raw)
+    assert redactor.record(once) == (once, [])
+    if not hits:
+        assert once is raw
+        return
+    assert all(redact.mark(hit).encode() in once for hit in hits[-1:])
+    try:
+        before = json.loads(raw)
+    except (ValueError, RecursionError):
+        return
+    assert _without_strings(json.loads(once)) == _without_strings(before)
+
+
+def _without_strings(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_strings(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_strings(item) for item in value]
+    return "" if isinstance(value, str) else repr(value)
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -337,10 +385,30 @@ def record_lines(raw: bytes) -> None:
         assert whole == raw
 
 
+#: Formats that are read from bytes alone.
+_IMPORTERS: list[RecordFormat] = [
+    atif.Atif(),
+    inspect_eval.InspectEval(),
+    openai_agents.OpenaiAgents(),
+    otlp.Otlp(),
+    swe_agent.SweAgent(),
+    claude_code.ClaudeCode(),
+    claude_web.ClaudeCodeWeb(),
+    codex.Codex(),
+    copilot.Copilot(),
+    course.Course(),
+    gemini.Gemini(),
+    openboa.Openboa(),
+    opencode.Opencode(),
+    pi.Pi(),
+    generic.Records(),
+]
+
+
 @target
 def imported_file(raw: bytes) -> None:
     """Whatever is imported, nothing is lost, and each record can be an event."""
-    for chosen in (claude_code.ClaudeCode(), generic.Records()):
+    for chosen in _IMPORTERS:
         source = Source(Path("nowhere"))
         chosen.sniff(Head(raw, source.path))
         chosen.about(chosen.cut(io.BytesIO(raw)), source)
@@ -352,3 +420,28 @@ def imported_file(raw: bytes) -> None:
             assert item.ts is None or rules.is_time(item.ts)
         assert whole == raw
         canonical.dumps(report.as_dict())
+
+
+@target
+def spans_in_a_file(raw: bytes) -> None:
+    """The conversations in a file of spans: each record becomes an event, and together they are the file."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        source = Source(Path(folder) / "spans.json")
+        source.path.write_bytes(raw)
+        pieces = 0
+        for strand in otlp.Otlp().strands(source):
+            for item in strand.read(strand.records(), ImportReport("x", "otlp")):
+                canonical.dumps(item.data)
+                pieces += len(item.record.raw)
+        assert pieces == len(raw)
+
+
+@target
+def agentsessions_event(raw: bytes) -> None:
+    """Bytes are an event of agentsessions with a hash, or none, and the reason is said."""
+    try:
+        event = agentsessions_proto.Decoder().event(raw)
+    except ValueError as error:
+        assert str(error)
+        return
+    assert len(agentsessions_proto.content_hash(event, "", 1)) == 64

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gitjournal.page_head import aside, header, minute, spent, title_of
 from gitjournal.page_markup import attribute, inline
 from gitjournal.page_parts import Parts, fold, meta, note, raw_data
-from gitjournal.page_plan import WHOLE, Part, Plan, Source, begins_turn, part_of, plan
+from gitjournal.page_plan import WHOLE, Part, Plan, Source, part_of, plan
 from gitjournal.render import count, gist, origin_text, read_data
+from gitjournal.state_read import begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -87,7 +88,7 @@ class _Page:
     def _event(self, event: Event) -> Iterator[str]:
         data = {} if event.withheld else read_data(event)
         known = data or {}
-        if begins_turn(event.type, known):
+        if begins_turn(event, known):
             yield from self._rows()
             yield self._next_turn()
         made = self._shown(event, data, known)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gitjournal.page_markup import as_json, code, inline, language_of, markdown, pre, safe, shortened
 from gitjournal.page_plan import WHOLE, Part, Place, Plan, Source, part_of, parts_of
 from gitjournal.render import brief, clip, count, entry_gist, read_data
+from gitjournal.vocabulary import DENIED, INTERRUPTED
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -188,7 +189,8 @@ class Parts:
         result = self._source.event(place[0])
         data = read_data(result) or {}
         part = data if place[1] == WHOLE else dict(parts_of(data))[place[1]]
-        took = duration(seconds(event.ts, result.ts))
+        # Who closed a call that a crash has left open came whenever it was: that says nothing of the tool.
+        took = "" if part.get("code") in (INTERRUPTED, DENIED) else duration(seconds(event.ts, result.ts))
         failed = part.get("is_error") is True
         why = part["code"] if isinstance(part.get("code"), str) else "failed"
         how = " · ".join(filter(None, (why if failed else "", took)))

@@ -21,6 +21,7 @@ from gitjournal.render import clip, entry_gist, read_data
 from gitjournal.rules import STRUCTURE
 from gitjournal.seal import own_fault
 from gitjournal.state import SessionState, StateBuilder
+from gitjournal.state_read import begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -188,7 +189,7 @@ class _Planner:
     def _push(self, event: Event) -> Event:
         """Note an event, before the ledger counts it."""
         data = (None if event.withheld else read_data(event)) or {}
-        if begins_turn(event.type, data):
+        if begins_turn(event, data):
             self._end_turn()
             said = entry_gist([part for _, part in parts_of(data)])
             gist = clip(_MARKS.sub("", said).strip(), _GIST)
@@ -243,13 +244,6 @@ class _Planner:
         if call is not None:
             self._plan.calls[call].result = place
             self._plan.results[place] = call
-
-
-def begins_turn(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether a payload is a message by which a user begins a turn, and not what a program said in their name."""
-    native = data.get("native")
-    meta = isinstance(native, dict) and native.get("meta") is True
-    return kind == "message" and data.get("role") == "user" and data.get("sidechain") is not True and not meta
 
 
 def _forks(source: Source) -> dict[int, list[Line]]:

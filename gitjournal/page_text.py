@@ -16,8 +16,9 @@ from markdown_it import MarkdownIt
 from gitjournal.cost import gaps
 from gitjournal.page_head import title_of
 from gitjournal.page_markup import as_json, may_lead, shortened, spelled
-from gitjournal.page_plan import WHOLE, Part, Place, Plan, Source, begins_turn, part_of, parts_of, plan
+from gitjournal.page_plan import WHOLE, Part, Place, Plan, Source, part_of, parts_of, plan
 from gitjournal.render import count, gist, one_line, read_data, short_number
+from gitjournal.state_read import begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -83,7 +84,7 @@ class _Text:
 
     def _event(self, event: Event) -> Iterator[str]:
         data = ({} if event.withheld else read_data(event)) or {}
-        if begins_turn(event.type, data):
+        if begins_turn(event, data):
             self._turn += 1
             turn = self._plan.turns[self._turn - 1]
             yield f"## Turn {self._turn}: {plain(turn.gist)}"

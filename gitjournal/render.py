@@ -87,7 +87,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def short_number(number: int) -> str:
     """``950``, ``15.3k``, ``2.1M``."""
     for limit, unit in ((1_000_000, "M"), (1000, "k")):
-        if number >= limit:
+        # From 999,950 on it is rounded to 1M.
+        if number >= limit - limit // 20_000:
             return f"{number / limit:.1f}".removesuffix(".0") + unit
     return str(number)
 
@@ -116,7 +117,11 @@ def gist(event: Event) -> str:
         return "[payload cannot be read]"
     handler = _GISTS.get(event.type)
     text = handler(data) if handler else ""
-    return one_line(text) or brief(data)
+    if one_line(text):
+        return one_line(text)
+    # What the source's own record was called, and its counters as they came, say nothing to who reads a line.
+    own = {name: value for name, value in data.items() if name not in ("native", "native_usage", "after")}
+    return brief(own) if own or not data else ""
 
 
 def entry_gist(parts: list[Any]) -> str:

@@ -327,6 +327,7 @@ def test_only_the_store_knows_pygit2_and_verification_takes_what_it_is_given() -
     users = {name for name, text in sources().items() if re.search(r"^\s*(?:import|from) pygit2", text, re.MULTILINE)}
     assert users == {"store.py"}
     assert set(imports(ast.parse(sources()["verify.py"]))) == {
+        "aside",
         "checks",
         "errors",
         "event",
@@ -463,3 +464,10 @@ def test_how_a_tour_is_compared(tmp_path: Path) -> None:
     assert is_shown("wrote ... to <path>", "wrote 3 events   to /tmp/x/y.jsonl\n")
     assert is_shown("@2 ab12cd34e 2026-01-02T03:04:05.678Z in 1.5 s", "@2 <id> <time> in 20 ms\n")
     assert not is_shown("@2 ok", "@3 ok\n")
+
+
+def test_the_table_of_formats_has_all_of_them() -> None:
+    folder = ROOT / "docs" / "formats"
+    rows = re.findall(r"^\| \[`([\w-]+)`\]\((\S+)\)", (folder / "README.md").read_text(), re.M)
+    assert {name for name, _ in rows} == {*formats.formats(), "openai-chat"}
+    assert {page for _, page in rows} == {page.name for page in folder.glob("*.md")} - {"README.md"}
