@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gitjournal import Journal, canonical, fold
 from gitjournal.errors import ImportRefused, NotFound
 from gitjournal.event import Event
-from gitjournal.formats import import_file
+from gitjournal.formats import agentsessions_proto, import_file
 from gitjournal.formats.agentsessions import Agentsessions
 from gitjournal.formats.agentsessions_proto import ENUMS, MESSAGES, Decoder, content_hash
 from gitjournal.formats.protocol import Source
@@ -354,6 +354,14 @@ def test_a_journal_of_the_released_program(journal: Journal, tmp_path: Path) -> 
     assert (again.added, again.skipped_known) == (0, 9)
     assert journal.event("sess-1", 4).data["native"]["hash"] == MIXED[2][2]
     assert journal.event("sess-1", 4).read_file(1) == encode("Event", mixed()[2])
+
+
+def test_an_event_that_is_too_long_is_kept_and_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = b"\x52\x00" * 50
+    assert Decoder().event(raw) is not None
+    monkeypatch.setattr(agentsessions_proto, "MAX_EVENT", 99)
+    with pytest.raises(ValueError, match="more than"):
+        Decoder().event(raw)
 
 
 @pytest.mark.parametrize(

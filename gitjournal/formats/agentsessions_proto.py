@@ -139,6 +139,8 @@ MESSAGES: dict[str, dict[int, Field]] = {
 }  # fmt: skip
 
 _MAX_DEPTH = 100
+#: A longer event, in bytes, is not decoded: a field can have two bytes, and in memory a hundred times as many.
+MAX_EVENT = 4 * 1024 * 1024
 # Wire types.
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIRE = {"string": _BYTES, "bytes": _BYTES, "int32": _VARINT, "int64": _VARINT, "bool": _VARINT}
@@ -154,6 +156,8 @@ class Decoder:
 
     def event(self, raw: bytes) -> Members:
         """An event as proto3-JSON with the field names of the schema. ValueError when the bytes are none."""
+        if len(raw) > MAX_EVENT:
+            raise ValueError(f"it has more than {MAX_EVENT >> 20} MiB")
         event = self._message("Event", raw, 0)
         # Their journal never writes these two; a reader that meets them empty leaves them out.
         if event.get("actor") == {}:
