@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gitjournal.foreign import wrap
 from gitjournal.formats import document
 from gitjournal.formats.document import Opened
 from gitjournal.formats.records import NOT_JSON, Record
@@ -26,7 +27,7 @@ def cut(text: str | bytes, opened: Opened = CHAT) -> list[Record] | None:
             assert (record.number, record.offset) == (number, offset)
             offset += len(record.raw) + len(record.after)
             if record.is_json:
-                assert json.loads(record.raw) == record.value
+                assert record.value == wrap(record.raw)
     return found
 
 
