@@ -12,17 +12,11 @@ def main() -> None:
     """The entry point ``gj``."""
     # Only the exact forms that an agent's settings have; anything else, also its help, is the command line's.
     match sys.argv[1:]:
-        case ["hook", "claude-code"]:
-            journal = None
-        case ["hook", "claude-code", "--journal", named]:
-            journal = named
+        case ["hook", "claude-code", *named] if not named or (len(named) == 2 and named[0] == "--journal"):
+            from gitjournal.hook import receive
+
+            receive(named[1] if named else None)
         case _:
-            journal = ""
-    if journal != "":
-        from gitjournal.hook import receive
+            from gitjournal.cli import main as command_line
 
-        receive(journal)
-    else:
-        from gitjournal.cli import main as command_line
-
-        command_line()
+            command_line()

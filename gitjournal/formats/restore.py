@@ -107,9 +107,9 @@ class Placement(ABC):
     def place(self, journal: Journal, name: Name, about: About, session: str) -> Iterator[Placed]:
         """The files to make, the session's own last: as long as it is missing, the program sees nothing."""
 
+    @abstractmethod
     def changes(self, former: str, session: str, old: str | None) -> Changes:
         """What changes in each record. ``old`` is the folder in which the session ran."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
