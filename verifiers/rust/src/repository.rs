@@ -1,404 +1,296 @@
-//! A line in git (section 8).
-//!
-//! Leaf by leaf its events are asked for, and what those of an earlier leaf derive, with their side files. That is looked for
-//! while the events of the leaves between are checked.
+//! A line in git (section 8). Leaf by leaf its events are checked, and what they derive; a second thread looks meanwhile
+//! for the events of the next leaf, and for the trees that those of the last one derive.
 
-use crate::derive::{Commit, Deriver, Entry, Trees, commit_text, leaf_entries, tree_entries};
-use crate::event::Event;
-use crate::git::{COMMIT, EVENT, Git, Ref, SIDE_FILE, TREE};
-use crate::json::Node;
+use crate::base::{Code, Id, from_hex, hex, object_id};
+use crate::derive::{Commit, Deriver, Entry, commit_text, leaf_entries, tree_entries};
+use crate::event::{Event, encode};
+use crate::git::{COMMIT, EVENT, Objects, SIDE_FILE, TREE};
 use crate::line::Line;
-use crate::sign::{Trust, object_id, verify};
-use crate::{Code, Id, from_hex, hex};
+use crate::pack::{Pack, Unpacker};
+use crate::refs::read_regular;
+use crate::sign::{Trust, verify};
 use ring::digest::{Context, SHA256};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+use std::{io, thread};
 
-/// Checks one line. `shallow` is what the file of this name holds.
-pub fn check<'t>(git: &mut Git, trust: &'t Trust, name: &Ref, head: Id, shallow: &HashSet<Id>) -> Line<'t> {
-    // The shortcut: if all derived objects are good and the last one is the head, a walk would have found just these.
-    let mut check = Check::new(git, trust, name, head);
-    if !check.run(name, None) {
-        let known = take(&mut check.settled);
-        check = Check::new(git, trust, name, head);
-        check.git.forget();
-        check.run(name, Some((&known, shallow)));
+/// A repository: its good objects, for this thread and for the other one, and what its file `shallow` holds.
+pub struct Repository<'p> {
+    objects: Objects<'p>,
+    other: Unpacker<'p>,
+    shallow: HashSet<Id>,
+}
+
+impl<'p> Repository<'p> {
+    pub fn open(path: &Path, packs: &'p [Pack]) -> io::Result<Self> {
+        let shallow = read_regular(&path.join("shallow"))?.split(|byte| *byte == b'\n').filter_map(from_hex).collect();
+        Ok(Repository { objects: Objects::open(path, packs)?, other: Unpacker::new(packs), shallow })
     }
-    // After 1,000 findings there are answers that nobody has read.
-    check.git.forget();
-    check.line
+
+    /// Checks one line; `head` is what its ref holds.
+    pub fn check(&mut self, trust: &Arc<Trust>, name: &str, head: Option<Id>) -> Line {
+        let Repository { objects, other, shallow } = self;
+        let mut line = Line::new(trust, Some(name.to_string()), head);
+        let Some(head) = head else {
+            line.find("wrong-ref", None, "");
+            return line;
+        };
+        // The shortcut comes first: if all derived objects are good and the last commit is the head, a walk would find these.
+        for shortcut in [true, false] {
+            line = Line::new(trust, Some(name.to_string()), Some(head));
+            let (walked, trees, deriver) = (Vec::new(), Vec::new(), Deriver::default());
+            let mut check = Check { objects, line, shortcut, walked, edge: None, deriver, deriving: true, trees };
+            let holds = check.run(head, shallow, other);
+            line = check.line;
+            if let Err(code) = holds {
+                line.find(code, None, &hex(&head));
+            }
+            if holds != Ok(false) {
+                break;
+            }
+        }
+        if line.spelled().is_some_and(|spelled| !name.ends_with(&format!("/{spelled}"))) {
+            line.find("wrong-ref", None, &hex(&head));
+        }
+        // A line of another session than its ref is compared with no other.
+        line.session = line.session.filter(|session| name.rsplit('/').nth(1) == Some(&encode(session)));
+        line
+    }
 }
 
-/// What the walk found.
-struct Walk {
-    /// Ids of the commits from the head back.
-    ids: Vec<Id>,
-    /// The place of the last one of them.
-    first: u64,
-    /// The parent that this one names; None at place 1 in any case.
-    parent: Option<Id>,
-}
-
-/// An event whose derived objects are still to be looked at.
-struct Pending {
-    seq: u64,
-    time: u64,
-    /// The derived commit, unsigned.
-    commit: String,
-    trees: Trees,
-    /// The commit to be read: the derived one in the shortcut, else the one that the walk found, if it is another.
-    look: Option<Id>,
-}
-
-struct PendingFile {
-    seq: u64,
-    id: Id,
-    sha256: String,
-    size: u64,
-}
-
-/// Leaves whose events are asked for in advance, so that no thread has to wait for another at each step.
-const AHEAD: u64 = 4;
-
-/// What the events of a leaf need.
-#[derive(Default)]
-struct Page {
-    pending: Vec<Pending>,
-    files: Vec<PendingFile>,
-    trees: [Vec<u8>; 3],
-}
-
+/// A leaf tree, or what is wrong on the way to it: code, and id of the tree.
+type Leaf = Result<Vec<Entry>, (Code, String)>;
 /// A middle or root tree: its id, and its folders or the code of what is wrong.
 type Upper = (Id, Result<HashMap<Vec<u8>, Id>, Code>);
-/// Code and id of what is wrong with a tree on the way to an event.
-type TreeFault = (Code, String);
+/// The bytes of events by their ids.
+type Events = HashMap<Id, Vec<u8>>;
 
-struct Check<'g, 't> {
-    git: &'g mut Git,
-    line: Line<'t>,
-    head: Id,
+struct Check<'c, 'p> {
+    objects: &'c mut Objects<'p>,
+    line: Line,
+    shortcut: bool,
+    /// Ids of commits: of those that were derived (the shortcut), or of those that the walk found, from the head back; and
+    /// the parent that the last one of them names.
+    walked: Vec<Id>,
+    edge: Option<Id>,
     deriver: Deriver,
     deriving: bool,
-    /// None: this is the shortcut.
-    walk: Option<Walk>,
-    /// Only in the shortcut: the newest derived commit, and those that are good, with their trees.
-    newest: Option<Id>,
-    settled: Vec<Id>,
-    /// False from the first commit on that is not the derived one.
-    comparing: bool,
-    page: Page,
-    middle: Option<Upper>,
-    bytes: Vec<u8>,
-    nodes: Vec<Node>,
+    /// Those that must be there, and the seqs of the events that derive them.
+    trees: Vec<(u64, Id)>,
 }
 
-impl<'g, 't> Check<'g, 't> {
-    fn new(git: &'g mut Git, trust: &'t Trust, name: &Ref, head: Id) -> Self {
-        let mut line = Line::new(trust, Some(name.name.clone()));
-        line.commit = Some(head);
-        Check {
-            git,
-            line,
-            head,
-            deriver: Deriver::default(),
-            deriving: true,
-            walk: None,
-            newest: None,
-            settled: Vec::new(),
-            comparing: true,
-            page: Page::default(),
-            middle: None,
-            bytes: Vec::new(),
-            nodes: Vec::new(),
-        }
-    }
-
-    /// False: the shortcut does not do.
-    fn run(&mut self, name: &Ref, walk: Option<(&[Id], &HashSet<Id>)>) -> bool {
-        let head = self.head;
+impl Check<'_, '_> {
+    /// The code of what is wrong with the head. False: the shortcut does not do.
+    fn run(&mut self, head: Id, shallow: &HashSet<Id>, other: &mut Unpacker) -> Result<bool, Code> {
         // With git in any case: what is no repository to git has no objects.
-        self.bytes.clear();
-        let bytes = &mut self.bytes;
-        if let Err(code) = self.git.read(&head, &COMMIT, &mut |piece| bytes.extend_from_slice(piece)) {
-            self.line.find(code, None, &hex(&head));
-            return true;
-        }
-        let said = Commit::read(&self.bytes).and_then(|commit| Some((commit.seq, from_hex(commit.tree.as_bytes())?)));
-        let Some((last, root)) = said else {
-            self.line.find("bad-commit", None, &hex(&head));
-            return true;
-        };
+        let mut bytes = Vec::new();
+        self.objects.ask_git(&head, &COMMIT, &mut |piece| bytes.extend_from_slice(piece))?;
+        let commit = Commit::read(&bytes).ok_or("bad-commit")?;
+        let last = commit.seq;
         self.line.head = last;
-        if let Some((known, shallow)) = walk {
-            self.walk = Some(self.walk(last, known, shallow));
+        if !self.shortcut {
+            self.walk(head, shallow);
         }
-        if !self.events(last, root) {
-            return false;
-        }
-        if self.line.is_full() {
-            return true;
-        }
-        if self.line.spelled().is_some_and(|(session, branch)| session != name.session || branch != name.branch) {
-            self.line.find("wrong-ref", None, &hex(&head));
-        }
-        self.walk.is_some() || self.newest == Some(head)
-    }
-
-    /// walk(head, n). `known` are derived commits, by place, that are good objects: from one of them on, the walk would
-    /// find those before it.
-    fn walk(&mut self, last: u64, known: &[Id], shallow: &HashSet<Id>) -> Walk {
-        let mut walk = Walk { ids: Vec::new(), first: last + 1, parent: None };
-        let mut at = self.head;
-        for seq in (1..=last).rev() {
-            if known.get(seq as usize - 1) == Some(&at) {
-                walk.ids.extend(known[..seq as usize].iter().rev());
-                return Walk { first: 1, parent: None, ..walk };
-            }
-            if let Err(code) = self.git.object(&at, &COMMIT, &mut self.bytes) {
-                if code == "missing-object" && walk.ids.last().is_some_and(|child| shallow.contains(child)) {
-                    self.line.left_out = seq;
-                } else {
-                    self.line.find(code, Some(seq), &hex(&at));
-                }
-                return Walk { parent: Some(at), ..walk };
-            }
-            walk.ids.push(at);
-            walk.first = seq;
-            let second = self.bytes.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
-            match second.strip_prefix(b"parent ").and_then(from_hex) {
-                Some(parent) => at = parent,
-                None if seq == 1 => return walk,
-                None => {
-                    self.line.find("bad-commit", Some(seq), &hex(&at));
-                    return walk;
-                }
-            }
-        }
-        self.line.find("bad-commit", Some(1), &hex(&at));
-        walk
-    }
-
-    /// All events of the line, leaf by leaf. False: the shortcut does not do.
-    fn events(&mut self, last: u64, root: Id) -> bool {
-        let root = self.read_upper(root);
         let places = |page: u64| (page * 100).max(1)..=(page * 100 + 99).min(last);
-        let (mut leaves, mut asked) = (VecDeque::new(), VecDeque::new());
-        for page in 0..last / 100 + 1 + AHEAD {
-            // What is asked for in advance is answered in this order.
-            if page >= AHEAD {
-                asked.push_back(take(&mut self.page));
-                asked.back().iter().for_each(|page| self.ask_page(page));
+        let root = self.upper(commit.tree);
+        let mut middle = root.clone();
+        let mut leaf = self.leaf(&root, &mut middle, 0);
+        let mut events = Events::new();
+        for page in 0..=last / 100 {
+            let next = self.leaf(&root, &mut middle, page + 1);
+            let wanted: Vec<Id> = places(page + 1).filter_map(|seq| event_id(entries_of(&next, seq))).collect();
+            let trees = take(&mut self.trees);
+            let (found, open) = thread::scope(|scope| {
+                let looking = scope.spawn(|| look(other, &wanted, trees));
+                self.page(places(page), &leaf, take(&mut events));
+                looking.join().expect("no panic")
+            });
+            self.settle(open);
+            if self.line.is_full() || (self.shortcut && !self.deriving) {
+                break;
             }
-            if page <= last / 100 {
-                let leaf = self.leaf_id(&root, page).and_then(|id| self.read_leaf(id));
-                self.ask_events(&leaf, places(page));
-                leaves.push_back(leaf);
-            }
-            self.git.flush();
-            let Some(page) = page.checked_sub(AHEAD) else { continue };
-            if page >= AHEAD && !asked.pop_front().is_none_or(|page| self.settle(page)) {
-                return false;
-            }
-            let leaf = leaves.pop_front().unwrap_or(Err(("", String::new())));
-            if let Err((code, id)) = &leaf {
-                self.line.find(code, Some(*places(page).start()), id);
-            }
-            for seq in places(page) {
-                match leaf {
-                    Ok(_) => self.event(seq, entries_of(&leaf, seq)),
-                    Err(_) => self.lose(),
-                }
-                if self.line.is_full() {
-                    return true;
-                }
-            }
-            if self.walk.is_none() && !self.deriving {
-                return false;
-            }
-            self.page.trees = self.deriver.page();
+            (leaf, events) = (next, found);
         }
-        asked.push_back(take(&mut self.page));
-        asked.back().iter().for_each(|page| self.ask_page(page));
-        self.git.flush();
-        asked.into_iter().all(|page| self.settle(page))
+        let open = take(&mut self.trees);
+        self.settle(open);
+        Ok(!self.shortcut || (self.deriving && self.walked.last() == Some(&head)))
     }
 
-    fn ask_events(&mut self, leaf: &Result<Vec<Entry>, TreeFault>, places: RangeInclusive<u64>) {
-        for entries in places.map(|seq| entries_of(leaf, seq)) {
-            event_entry(entries).iter().for_each(|entry| self.git.ask(&entry.id));
+    /// walk(head, n): by the parents.
+    fn walk(&mut self, head: Id, shallow: &HashSet<Id>) {
+        self.edge = Some(head);
+        for seq in (1..=self.line.head).rev() {
+            let last = self.walked.last();
+            let Some(at) = self.edge else {
+                let id = last.map(|id| hex(id)).unwrap_or_default();
+                return self.line.find("bad-commit", Some(seq + 1), &id);
+            };
+            match self.objects.read(&at, &COMMIT) {
+                Ok(commit) => {
+                    let second = commit.split(|byte| *byte == b'\n').nth(1);
+                    self.edge = second.and_then(|line| from_hex(line.strip_prefix(b"parent ")?));
+                    self.walked.push(at);
+                }
+                Err("missing-object") if last.is_some_and(|child| shallow.contains(child)) => {
+                    return self.line.left_out = seq;
+                }
+                Err(code) => return self.line.find(code, Some(seq), &hex(&at)),
+            }
+        }
+        if let Some(parent) = self.edge.take() {
+            self.line.find("bad-commit", Some(1), &hex(&parent));
         }
     }
 
-    fn read_upper(&mut self, id: Id) -> Upper {
-        let mut folders = self.git.object(&id, &TREE, &mut self.bytes).map(|()| HashMap::new());
-        if let Ok(folders_found) = &mut folders {
-            match tree_entries(&self.bytes) {
-                // Only names of digits are looked for, so that a huge tree of others takes no room. The first one counts.
-                Some(entries) => entries
-                    .into_iter()
-                    .filter(|(mode, name, _)| *mode == b"40000" && matches!(name.len(), 2 | 4))
-                    .for_each(|(_, name, id)| _ = folders_found.entry(name.to_vec()).or_insert(id)),
-                None => folders = Err("bad-tree"),
+    fn upper(&mut self, id: Id) -> Upper {
+        let folders = self.objects.read(&id, &TREE).and_then(|tree| {
+            let mut folders = HashMap::new();
+            // Only names of digits are looked for, so that a huge tree of others takes no room. The first one counts.
+            for (mode, name, id) in tree_entries(&tree).ok_or("bad-tree")? {
+                if mode == b"40000" && matches!(name.len(), 2 | 4) {
+                    folders.entry(name.to_vec()).or_insert(id);
+                }
             }
-        }
+            Ok(folders)
+        });
         (id, folders)
     }
 
-    /// The id of the leaf tree for events `page` * 100 and on. Reads the middle tree when it is another than before.
-    fn leaf_id(&mut self, root: &Upper, page: u64) -> Result<Id, TreeFault> {
-        let middle = look_up(root, &format!("{:04}", page / 100))?;
-        let upper = self.middle.take().filter(|upper| upper.0 == middle).unwrap_or_else(|| self.read_upper(middle));
-        look_up(self.middle.insert(upper), &format!("{:02}", page % 100))
+    /// The leaf tree of events `page` * 100 and on. `middle` is the middle tree that was read last.
+    fn leaf(&mut self, root: &Upper, middle: &mut Upper, page: u64) -> Leaf {
+        let id = look_up(root, &format!("{:04}", page / 100))?;
+        if middle.0 != id {
+            *middle = self.upper(id);
+        }
+        let id = look_up(middle, &format!("{:02}", page % 100))?;
+        let tree = self.objects.read(&id, &TREE);
+        tree.and_then(|tree| leaf_entries(&tree).ok_or("bad-tree")).map_err(|code| (code, hex(&id)))
     }
 
-    fn read_leaf(&mut self, id: Id) -> Result<Vec<Entry>, TreeFault> {
-        let answer = self.git.object(&id, &TREE, &mut self.bytes);
-        answer.and_then(|()| leaf_entries(&self.bytes).ok_or("bad-tree")).map_err(|code| (code, hex(&id)))
+    fn page(&mut self, places: RangeInclusive<u64>, leaf: &Leaf, mut events: Events) {
+        if let Err((code, id)) = leaf {
+            self.line.find(code, Some(*places.start()), id);
+            self.deriving = false;
+        }
+        for seq in places {
+            match leaf {
+                Ok(_) if !self.line.is_full() => self.event(seq, entries_of(leaf, seq), &mut events),
+                _ => self.line.lose(),
+            }
+        }
     }
 
-    fn lose(&mut self) {
-        self.line.lose();
-        self.deriving = false;
-    }
-
-    fn event(&mut self, seq: u64, entries: &[Entry]) {
-        let Some(id) = event_entry(entries).map(|entry| entry.id) else {
-            self.line.find("missing-object", Some(seq), "");
-            return self.lose();
+    fn event(&mut self, seq: u64, entries: &[Entry], events: &mut Events) {
+        let id = event_id(entries);
+        let name = id.map(|id| hex(&id)).unwrap_or_default();
+        let bytes = match id {
+            Some(id) => events.remove(&id).map_or_else(|| self.objects.read(&id, &EVENT), Ok),
+            None => Err("missing-object"),
         };
-        let (mut bytes, mut nodes) = (take(&mut self.bytes), take(&mut self.nodes));
-        let answer = self.git.answer(&EVENT, &mut bytes);
-        match answer.and_then(|()| Event::read(&bytes, &mut nodes)) {
+        let mut nodes = Vec::new();
+        match bytes.as_ref().map_err(|code| *code).and_then(|bytes| Event::read(bytes, &mut nodes)) {
             Ok(event) => {
-                self.line.push(&event, Some(id));
-                self.expect_files(seq, &event, entries);
+                self.line.push(&event, &name);
+                self.files(seq, &event, entries);
                 self.deriving &= event.seq == seq;
                 if self.deriving {
-                    self.derive(&event, entries);
+                    self.compare(&event, entries);
                 }
             }
             Err(code) => {
-                self.line.find(code, Some(seq), &hex(&id));
-                self.lose();
+                self.line.find(code, Some(seq), &name);
+                self.line.lose();
+                self.deriving = false;
             }
         }
-        (self.bytes, self.nodes) = (bytes, nodes);
     }
 
-    /// files(e): their number; the contents are looked at by `settle`.
-    fn expect_files(&mut self, seq: u64, event: &Event, entries: &[Entry]) {
-        let mut found: Vec<(u64, Id)> = entries.iter().filter_map(|entry| Some((entry.number()?, entry.id))).collect();
+    /// files(e).
+    fn files(&mut self, seq: u64, event: &Event, entries: &[Entry]) {
+        let mut found: Vec<(u64, Id)> = entries.iter().filter_map(|entry| Some((entry.number?, entry.id))).collect();
         found.sort_unstable();
         if !found.iter().map(|file| file.0).eq(1..=event.files.len() as u64) {
-            self.line.find("bad-file", Some(seq), &hex(&event.hash));
-            return;
+            return self.line.find("bad-file", Some(seq), &hex(&event.hash));
         }
         for ((_, id), file) in found.into_iter().zip(&event.files) {
-            self.page.files.push(PendingFile { seq, id, sha256: file.sha256.clone(), size: file.size });
-        }
-    }
-
-    /// What the event derives; `settle` compares.
-    fn derive(&mut self, event: &Event, entries: &[Entry]) {
-        let seq = event.seq;
-        let trees = self.deriver.push(event, entries);
-        let (actual, parent) = match &self.walk {
-            None => (None, self.newest),
-            Some(walk) if seq < walk.first => return,
-            Some(walk) => {
-                let place = walk.ids.len() - 1 - (seq - walk.first) as usize;
-                (Some(walk.ids[place]), walk.ids.get(place + 1).copied().or(walk.parent))
-            }
-        };
-        let time = self.deriver.time;
-        let (tree, parent) = (hex(&trees.ids[2]), parent.map(|parent| hex(&parent)));
-        let subject = [event.kind, &seq.to_string(), &event.session, &hex(&event.hash)];
-        let commit = commit_text(&tree, parent.as_deref(), event.actor, time, subject);
-        let id = object_id("commit", commit.as_bytes());
-        if self.walk.is_none() {
-            self.newest = Some(id);
-        }
-        let look = Some(actual.unwrap_or(id)).filter(|look| self.walk.is_none() || *look != id);
-        self.page.pending.push(Pending { seq, time, commit, trees, look });
-    }
-
-    fn ask_page(&mut self, page: &Page) {
-        for pending in &page.pending {
-            pending.look.iter().chain(&pending.trees.ids).for_each(|id| self.git.ask(id));
-        }
-        page.files.iter().for_each(|file| self.git.ask(&file.id));
-    }
-
-    /// Looks at the answers for `ask_page`. False: the shortcut does not do.
-    fn settle(&mut self, page: Page) -> bool {
-        for pending in page.pending {
-            if let Some(look) = pending.look {
-                self.comparing = match self.walk {
-                    None => self.git.answer_is(&COMMIT, &[pending.commit.as_bytes()]).is_ok(),
-                    Some(_) => self.compare(&pending, look),
-                };
-            }
-            for (id, parts) in pending.trees.ids.iter().zip(pending.trees.bytes(&page.trees)) {
-                match self.git.answer_is(&TREE, &parts) {
-                    Err(_) if self.walk.is_none() => return false,
-                    Err(code) if self.comparing => self.line.find(code, Some(pending.seq), &hex(id)),
-                    _ => {}
-                }
-            }
-            if let (None, Some(derived)) = (&self.walk, pending.look) {
-                if !self.comparing {
-                    return false;
-                }
-                self.settled.push(derived);
-            }
-        }
-        self.deriving &= self.comparing;
-        for file in page.files {
             let (mut hash, mut size) = (Context::new(&SHA256), 0);
-            let answer = self.git.stream(&SIDE_FILE, |piece| {
+            let answer = self.objects.stream(&id, &SIDE_FILE, &mut |piece| {
                 hash.update(piece);
                 size += piece.len() as u64;
             });
             match answer {
-                Ok(()) if size == file.size && hex(hash.finish().as_ref()) == file.sha256 => self.line.side_files += 1,
-                answer => self.line.find(answer.err().unwrap_or("bad-file"), Some(file.seq), &hex(&file.id)),
-            }
-            if self.line.is_full() {
-                break;
+                Ok(()) if size == file.size && hash.finish().as_ref() == file.sha256 => self.line.side_files += 1,
+                answer => self.line.find(answer.err().unwrap_or("bad-file"), Some(seq), &hex(&id)),
             }
         }
-        true
     }
 
-    /// compare(e) for a commit that is not the derived one. False: nothing more is compared.
-    fn compare(&mut self, pending: &Pending, actual: Id) -> bool {
-        let answer = self.git.answer(&COMMIT, &mut self.bytes);
-        if !self.comparing {
-            return false;
-        }
-        let code = match answer.map(|()| (Commit::read(&self.bytes), Commit::read(pending.commit.as_bytes()))) {
-            Ok((Some(commit), Some(derived))) => match commit.signature {
-                // The rest of the form has one spelling, so with that signature the derived commit has these bytes.
-                Some(signature) if commit.unsigned == pending.commit => {
-                    let verified = verify(&signature, "git", pending.commit.as_bytes(), None);
-                    let (seq, id) = (pending.seq, hex(&actual));
-                    self.line.signature(verified, "git", pending.time, seq, Some(seq), &id);
-                    return true;
+    /// compare(e).
+    fn compare(&mut self, event: &Event, entries: &[Entry]) {
+        let trees = self.deriver.push(event, entries);
+        let place = (self.line.head - event.seq) as usize;
+        let before = if self.shortcut { self.walked.last() } else { self.walked.get(place + 1) };
+        let subject = [event.kind, &event.seq.to_string(), &event.session, &hex(&event.hash)];
+        let parent = before.or(self.edge.as_ref());
+        let derived = commit_text(&trees[2], parent, event.actor, self.deriver.time, subject);
+        let id = object_id("commit", &[derived.as_bytes()]);
+        match self.walked.get(place).copied() {
+            _ if self.shortcut => {
+                self.walked.push(id);
+                self.deriving = self.objects.read(&id, &COMMIT).is_ok();
+            }
+            Some(actual) if actual == id => {}
+            Some(actual) => {
+                if let Err(code) = self.signed(event.seq, &derived, subject, actual) {
+                    self.line.find(code, Some(event.seq), &hex(&actual));
+                    self.deriving = false;
+                    return;
                 }
-                _ if commit.hash != derived.hash => "bad-hash",
-                _ if commit.says != derived.says => "bad-commit",
-                _ => "bad-tree",
-            },
-            Ok(_) => "bad-commit",
-            Err(code) => code,
-        };
-        self.line.find(code, Some(pending.seq), &hex(&actual));
-        false
+            }
+            None => return,
+        }
+        self.trees.extend(trees.map(|id| (event.seq, id)));
+    }
+
+    /// The commit is the derived one with a signature, which is checked. The code of what it is else.
+    fn signed(&mut self, seq: u64, derived: &str, subject: [&str; 4], actual: Id) -> Result<(), Code> {
+        let bytes = self.objects.read(&actual, &COMMIT)?;
+        let commit = Commit::read(&bytes).ok_or("bad-commit")?;
+        match commit.signature {
+            // The rest of the form has one spelling, so with that signature the derived commit has these bytes.
+            Some(signature) if commit.unsigned == derived => {
+                let verified = verify(&signature, "git", derived.as_bytes(), None);
+                self.line.signature(verified, "git", self.deriver.time, seq, (Some(seq), &hex(&actual)));
+                Ok(())
+            }
+            _ if commit.says[3] != subject[3] => Err("bad-hash"),
+            _ if commit.says != subject => Err("bad-commit"),
+            _ => Err("bad-tree"),
+        }
+    }
+
+    /// Trees that the other thread has not found good.
+    fn settle(&mut self, open: Vec<(u64, Id)>) {
+        for (seq, id) in open {
+            if let Err(code) = self.objects.read(&id, &TREE) {
+                self.line.find(code, Some(seq), &hex(&id));
+                self.deriving &= !self.shortcut;
+            }
+        }
     }
 }
 
-fn look_up(upper: &Upper, name: &str) -> Result<Id, TreeFault> {
+/// In another thread: the events and trees that are good. The others are looked for by `Check` again, and with git.
+fn look(unpacker: &mut Unpacker, events: &[Id], mut trees: Vec<(u64, Id)>) -> (Events, Vec<(u64, Id)>) {
+    trees.retain(|(_, id)| unpacker.good(id, TREE.0).is_none());
+    let events = events.iter().filter_map(|id| Some((*id, unpacker.good(id, EVENT.0)?)));
+    (events.collect(), trees)
+}
+
+fn look_up(upper: &Upper, name: &str) -> Result<Id, (Code, String)> {
     match &upper.1 {
         Ok(folders) => folders.get(name.as_bytes()).copied().ok_or(("missing-object", String::new())),
         Err(code) => Err((code, hex(&upper.0))),
@@ -406,13 +298,13 @@ fn look_up(upper: &Upper, name: &str) -> Result<Id, TreeFault> {
 }
 
 /// The entries of one event: side files first, then the event.
-fn entries_of(leaf: &Result<Vec<Entry>, TreeFault>, seq: u64) -> &[Entry] {
+fn entries_of(leaf: &Leaf, seq: u64) -> &[Entry] {
     let entries = leaf.as_deref().unwrap_or_default();
     let from = entries.partition_point(|entry| entry.seq < seq);
     let to = entries.partition_point(|entry| entry.seq <= seq);
     &entries[from..to]
 }
 
-fn event_entry(entries: &[Entry]) -> Option<&Entry> {
-    entries.last().filter(|entry| entry.number().is_none())
+fn event_id(entries: &[Entry]) -> Option<Id> {
+    entries.last().filter(|entry| entry.number.is_none()).map(|entry| entry.id)
 }

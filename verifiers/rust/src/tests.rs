@@ -1,10 +1,18 @@
 //! What the tests of several modules use, and the worked example of docs/format.md section 14.
 
+mod event;
+mod files;
+mod json;
+mod line;
+mod pack;
+mod sign;
+
+use crate::base::{Id, from_hex, hex, object_id};
 use crate::derive::{Commit, Deriver, commit_text, leaf_entries, tree_entries};
 use crate::event::Event;
 use crate::line::Line;
-use crate::sign::{Trust, object_id, read_revoked, read_signers, verify};
-use crate::{from_hex, hex};
+use crate::sign::{Trust, read_key, read_lines, read_signer, verify};
+use std::sync::Arc;
 
 /// The same texts in every run: each seed with a few bytes changed, taken out, put in or doubled.
 pub fn mutations<'a>(seeds: &'a [&'a [u8]], count: usize) -> impl Iterator<Item = Vec<u8>> + 'a {
@@ -46,30 +54,29 @@ const COMMITS: [&str; 3] = [
 
 #[test]
 fn the_worked_example() {
-    let trust = Trust::default();
-    let mut line = Line::new(&trust, None);
+    let mut line = Line::new(&Arc::new(Trust::default()), None, None);
     let mut deriver = Deriver::default();
     let mut leaf = Vec::new();
-    let mut parent: Option<String> = None;
+    let mut parent: Option<Id> = None;
     for (at, raw) in EVENTS.iter().enumerate() {
         let mut nodes = Vec::new();
         let event = Event::read(raw.as_bytes(), &mut nodes).unwrap();
-        line.push(&event, None);
+        line.push(&event, "");
         if event.seq == 3 {
             leaf.extend(b"100644 00000003.1\0");
-            leaf.extend(from_hex(b"8a3327752e59b7a3d49175740007b75660307b15").unwrap());
+            leaf.extend(from_hex::<20>("8a3327752e59b7a3d49175740007b75660307b15").unwrap());
         }
         leaf.extend(format!("100644 {:08}.json\0", event.seq).as_bytes());
-        leaf.extend(object_id("blob", raw.as_bytes()));
+        leaf.extend(object_id("blob", &[raw.as_bytes()]));
         let entries = leaf_entries(&leaf).unwrap();
         let own = entries.iter().filter(|entry| entry.seq == event.seq).cloned().collect::<Vec<_>>();
         let trees = deriver.push(&event, &own);
         let subject = [event.kind, &event.seq.to_string(), &event.session, &hex(&event.hash)];
-        let text = commit_text(&hex(&trees.ids[2]), parent.as_deref(), event.actor, deriver.time, subject);
-        assert_eq!(hex(&object_id("commit", text.as_bytes())), COMMITS[at]);
+        let text = commit_text(&trees[2], parent.as_ref(), event.actor, deriver.time, subject);
+        assert_eq!(hex(&object_id("commit", &[text.as_bytes()])), COMMITS[at]);
         let read = Commit::read(text.as_bytes()).unwrap();
         assert_eq!((read.seq, read.unsigned == text, read.signature.is_none()), (at as u64 + 1, true, true));
-        parent = Some(COMMITS[at].to_string());
+        parent = from_hex(COMMITS[at]);
     }
     assert!(line.findings.is_empty());
     assert_eq!(hex(line.hash_at(3).unwrap()), "b58139fd8bbf0445fa0cfda81e089c7c836f6210cc0908a294d1e4c382862cff");
@@ -98,15 +105,14 @@ fn hostile_bytes() {
     let key = "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
     let signers =
         format!("a namespaces=\"*x,?\",valid-after=\"20260101Z\",foo ssh-ed25519 {key} b\n\n#\nb ssh-ed25519 {key}\n");
-    assert!(read_signers(&signers).is_some_and(|signers| signers.len() == 2));
+    assert!(read_lines(&signers, read_signer).is_some_and(|signers| signers.len() == 2));
     let tree = [b"100644 00000003.1\0".as_slice(), &[7; 20], b"100644 00000003.json\0", &[0; 20]].concat();
     let seeds = [EVENTS[0], EVENTS[1], EVENTS[2], &commit, &signers].map(str::as_bytes);
     let seeds = [&seeds[..], &[&tree[..]]].concat();
     for text in mutations(&seeds, 60_000) {
         let mut nodes = Vec::new();
-        let trust = Trust::default();
         if let Ok(event) = Event::read(&text, &mut nodes) {
-            Line::new(&trust, None).push(&event, None);
+            Line::new(&Arc::new(Trust::default()), None, None).push(&event, "");
         }
         // Taking apart and writing again gives the same, or nothing.
         if let Some(read) = Commit::read(&text) {
@@ -115,8 +121,8 @@ fn hostile_bytes() {
         let entries = tree_entries(&text).map_or(0, |entries| entries.len());
         assert!(leaf_entries(&text).is_none_or(|leaf| leaf.len() == entries));
         if let Ok(text) = std::str::from_utf8(&text) {
-            read_signers(text);
-            read_revoked(text);
+            read_lines(text, read_signer);
+            read_lines(text, read_key);
             assert!(verify(text, "git", b"", None).is_none());
         }
     }

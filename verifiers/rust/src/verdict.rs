@@ -1,6 +1,6 @@
 //! The verdict (section 3): one line of canonical JSON.
 
-use crate::hex;
+use crate::base::hex;
 use crate::json::quote;
 use crate::line::Line;
 
@@ -33,10 +33,10 @@ const TEXTS: [(&str, &str); 22] = [
 /// The verdict and the exit status.
 pub fn print(input: &str, lines: &[Line], foreign: u64, expected: bool, has_signers: bool) -> (String, u8) {
     let (unchecked, incomplete) = unchecked(input, lines, foreign, expected, has_signers);
-    let (word, status) = match () {
-        () if lines.iter().any(|line| !line.findings.is_empty()) => ("broken", 1),
-        () if incomplete => ("incomplete", 3),
-        () => ("ok", 0),
+    let (word, status) = match (lines.iter().any(|line| !line.findings.is_empty()), incomplete) {
+        (true, _) => ("broken", 1),
+        (_, true) => ("incomplete", 3),
+        _ => ("ok", 0),
     };
     let lines = array(lines.iter().map(print_line));
     let unchecked = array(unchecked.iter().map(|text| quote(text)));
@@ -58,22 +58,23 @@ fn print_line(line: &Line) -> String {
     let findings = array(line.findings.iter().map(|(seq, code, id)| {
         let seq = seq.map_or("null".to_string(), |seq| seq.to_string());
         let text = TEXTS.iter().find(|text| text.0 == *code).map_or("", |text| text.1);
-        format!("{{\"code\":\"{code}\",\"id\":{},\"seq\":{seq},\"text\":{}}}", quote(id), quote(text))
+        format!(r#"{{"code":"{code}","id":{},"seq":{seq},"text":"{text}"}}"#, quote(id))
     }));
-    let commit = or_null(line.commit.map(|id| hex(&id)));
-    let hash = or_null(line.hash_at(line.head).map(|hash| hex(hash)));
-    let signers = array(line.signers.iter().map(|(key, signer)| {
-        let principals = or_null(signer.accepted.as_ref().map(|accepted| accepted.1.clone()));
-        format!("{{\"key\":{},\"principals\":{principals},\"signatures\":{}}}", quote(key), signer.signatures)
+    let signers = array(line.signers.iter().map(|(key, (count, first))| {
+        let principals = or_null(first.as_ref().map(|first| first.1.clone()));
+        format!(r#"{{"key":"{key}","principals":{principals},"signatures":{count}}}"#)
     }));
     let withheld = array(line.withheld.iter().map(|(from, to)| format!("[{from},{to}]")));
+    let commit = or_null(line.commit.map(|id| hex(&id)));
+    let hash = or_null(line.hash_at(line.head).map(|hash| hex(hash)));
     let name = or_null(line.name.clone());
     let Line { head, seals, side_files, signatures, signed_to, .. } = line;
-    format!(
-        "{{\"findings\":{findings},\"head\":{{\"commit\":{commit},\"hash\":{hash},\"seq\":{head}}},\"name\":{name},\
-         \"seals\":{seals},\"side_files\":{side_files},\"signatures\":{signatures},\"signed_to\":{signed_to},\
-         \"signers\":{signers},\"withheld\":{withheld}}}"
-    )
+    [
+        format!(r#"{{"findings":{findings},"head":{{"commit":{commit},"hash":{hash},"seq":{head}}},"name":{name}"#),
+        format!(r#""seals":{seals},"side_files":{side_files},"signatures":{signatures},"signed_to":{signed_to}"#),
+        format!(r#""signers":{signers},"withheld":{withheld}}}"#),
+    ]
+    .join(",")
 }
 
 /// Section 10: the texts, and whether one of them makes the check incomplete.
@@ -83,30 +84,26 @@ fn unchecked(input: &str, lines: &[Line], foreign: u64, expected: bool, has_sign
     let not_checked = sum(|line| line.not_checked);
     let withheld = sum(|line| line.withheld.iter().map(|(from, to)| to - from + 1).sum());
     let left_out = sum(|line| line.left_out);
-    let any_full = lines.iter().any(Line::is_full);
+    let behind = has_signers && lines.iter().any(|line| line.signed_to < line.head);
+    let not_seen = match input {
+        "git" => "events that are not yet in git: the tail of a live journal",
+        "jsonl" => "commits, trees and refs: an export has none",
+        _ => "all other events: a proof shows what it names",
+    };
+    let clocks = "when it was signed: an accepted key has an end, and the time is the signer's word";
     let rows = [
-        (input == "git", "events that are not yet in git: the tail of a live journal".to_string(), false),
-        (input == "jsonl", "commits, trees and refs: an export has none".to_string(), false),
-        (input == "proof", "all other events: a proof shows what it names".to_string(), false),
-        (!expected, "whether newer events were cut off: no head was expected".to_string(), false),
-        (signatures == 0, "who wrote the events: nothing is signed".to_string(), false),
-        (signatures > 0 && !has_signers, "whose keys signed: no allowed signers were given".to_string(), true),
-        (not_checked > 0, format!("signatures of a kind that is not checked here: {not_checked}"), true),
-        (
-            lines.iter().any(|line| line.clocks),
-            "when it was signed: an accepted key has an end, and the time is the signer's word".to_string(),
-            false,
-        ),
-        (
-            has_signers && lines.iter().any(|line| line.signed_to < line.head),
-            "events after the last accepted signature".to_string(),
-            false,
-        ),
-        (withheld > 0, format!("the payloads of withheld events: {withheld}"), false),
-        (left_out > 0, format!("commits that a shallow history leaves out: {left_out}"), true),
-        (foreign > 0, format!("refs that are no line of a journal: {foreign}"), false),
-        (any_full, "what comes after 1000 findings in a line".to_string(), true),
+        (true, false, not_seen.to_string()),
+        (!expected, false, "whether newer events were cut off: no head was expected".to_string()),
+        (signatures == 0, false, "who wrote the events: nothing is signed".to_string()),
+        (signatures > 0 && !has_signers, true, "whose keys signed: no allowed signers were given".to_string()),
+        (not_checked > 0, true, format!("signatures of a kind that is not checked here: {not_checked}")),
+        (lines.iter().any(|line| line.clocks), false, clocks.to_string()),
+        (behind, false, "events after the last accepted signature".to_string()),
+        (withheld > 0, false, format!("the payloads of withheld events: {withheld}")),
+        (left_out > 0, true, format!("commits that a shallow history leaves out: {left_out}")),
+        (foreign > 0, false, format!("refs that are no line of a journal: {foreign}")),
+        (lines.iter().any(Line::is_full), true, "what comes after 1000 findings in a line".to_string()),
     ];
-    let incomplete = rows.iter().any(|row| row.0 && row.2);
-    (rows.into_iter().filter(|row| row.0).map(|row| row.1).collect(), incomplete)
+    let incomplete = rows.iter().any(|row| row.0 && row.1);
+    (rows.into_iter().filter(|row| row.0).map(|row| row.2).collect(), incomplete)
 }
