@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"compress/zlib"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,15 +44,16 @@ func FuzzTree(f *testing.F) {
 	addObjects(f, "tree")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var again []byte
-		good := treeEntries(raw, func(mode, name []byte, id oid) bool {
-			again = append(append(append(append(append(again, mode...), ' '), name...), 0), id[:]...)
-			return true
-		})
+		good := attempt(func() {
+			treeEntries(raw, func(mode, name []byte, id oid) {
+				again = append(append(append(append(append(again, mode...), ' '), name...), 0), id[:]...)
+			})
+		}) == ""
 		if good && !bytes.Equal(again, raw) {
 			t.Errorf("%q is not %q", again, raw)
 		}
 		for _, first := range []int64{0, 100, 99999900} {
-			if places := readLeaf(raw, first); places != nil && !good {
+			if attempt(func() { readLeaf(raw, first) }) == "" && !good {
 				t.Errorf("a leaf that is no tree: %q", raw)
 			}
 		}
@@ -65,16 +64,16 @@ func FuzzCommit(f *testing.F) {
 	addObjects(f, "commit")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		parent := parentOf(raw)
-		c, good := readCommit(raw)
-		if !good {
+		var c, again commit
+		if attempt(func() { c = readCommit(raw) }) != "" {
 			return
 		}
 		if parent != nil && !bytes.Contains(raw, []byte("\nparent "+parent.String()+"\n")) {
 			t.Errorf("parent %s of %q", parent, raw)
 		}
-		unsigned := bytes.Replace(raw, c.header, nil, 1)
-		again, good := readCommit(unsigned)
-		if !good || len(again.header) > 0 || again.hash != c.hash || again.seq != c.seq || again.tree != c.tree {
+		unsigned := strings.Replace(string(raw), c.header, "", 1)
+		code := attempt(func() { again = readCommit([]byte(unsigned)) })
+		if code != "" || len(again.header) > 0 || again.hash != c.hash || again.seq != c.seq || again.tree != c.tree {
 			t.Errorf("%q without its signature: %+v", raw, again)
 		}
 	})
@@ -101,54 +100,21 @@ func FuzzPack(f *testing.F) {
 		f.Add(pack, index)
 	}
 	dir := f.TempDir()
-	os.MkdirAll(filepath.Join(dir, "pack"), 0o700)
+	folder := filepath.Join(dir, "objects", "pack")
+	os.MkdirAll(folder, 0o700)
 	f.Fuzz(func(t *testing.T, packed, index []byte) {
-		os.WriteFile(filepath.Join(dir, "pack", "p.pack"), packed, 0o600)
-		os.WriteFile(filepath.Join(dir, "pack", "p.idx"), index, 0o600)
-		packs := openPacks(dir)
-		u := newUnpacker(dir, packs)
-		for _, p := range packs {
-			for at := 0; at < len(p.ids) && at < 20*64; at += 20 {
+		os.WriteFile(filepath.Join(folder, "p.pack"), packed, 0o600)
+		os.WriteFile(filepath.Join(folder, "p.idx"), index, 0o600)
+		s := openStore(dir)
+		u := newUnpacker(s)
+		for _, p := range s.packs {
+			for i := 0; 20*i < len(p.ids) && i < 64; i++ {
 				for _, kind := range []string{"commit", "tree", "blob"} {
-					if data := u.read(kind, oid(p.ids[at:])); len(data) > maxUnpacked {
+					if data := u.read(kind, oid(p.id(i))); len(data) > maxUnpacked {
 						t.Errorf("%d bytes", len(data))
 					}
 				}
 			}
-			p.file.Close()
-		}
-	})
-}
-
-// FuzzInflate compares with the standard library, which takes the same streams.
-func FuzzInflate(f *testing.F) {
-	for level := range 10 {
-		var out bytes.Buffer
-		w, _ := zlib.NewWriterLevel(&out, level)
-		w.Write([]byte(event1 + event2 + event1))
-		w.Close()
-		f.Add(out.Bytes())
-	}
-	const most = 1 << 16
-	var i inflater
-	f.Fuzz(func(t *testing.T, text []byte) {
-		data, used, good := i.inflate(nil, text, most)
-		in := bytes.NewReader(text)
-		r, err := zlib.NewReader(in)
-		if err != nil {
-			if good {
-				t.Errorf("good, but not to the library: %v", err)
-			}
-			return
-		}
-		var want bytes.Buffer
-		_, err = io.Copy(&want, io.LimitReader(r, most+1))
-		// The first byte says how far back a stream may look, which only 0x78 leaves open.
-		if right := err == nil && want.Len() <= most && text[0] == 0x78; right != good {
-			t.Errorf("good %v, but to the library %v", good, err)
-		}
-		if good && (!bytes.Equal(data, want.Bytes()) || used != len(text)-in.Len()) {
-			t.Errorf("%d bytes of %d, %q, not %q", used, len(text), data, want.Bytes())
 		}
 	})
 }

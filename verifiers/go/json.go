@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"sort"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,11 +13,41 @@ import (
 
 const maxLevels = 64
 
+// broken is the code of a rule that is broken, or says that something cannot be read. It ends by a panic what attempt
+// runs: so each rule is a line of its own.
+type broken string
+
+func must(holds bool, code broken) {
+	if !holds {
+		panic(code)
+	}
+}
+
+// sure ends in the same way what must not fail.
+func sure(err error) {
+	if err != nil {
+		panic(broken(err.Error()))
+	}
+}
+
+// attempt gives the code of the first rule that work found broken, or none.
+func attempt(work func()) (code string) {
+	defer func() {
+		if found := recover(); found != nil {
+			code = string(found.(broken))
+		}
+	}()
+	work()
+	return ""
+}
+
 // member is a member of an object, or (without a name) an element of an array. Values stay text.
 type member struct{ name, value []byte }
 
-// scanner reads one JSON text over its bytes (docs/verification.md section 6, rows 2 and 3). It goes through the whole
-// text even after something that is not canonical: bad-json, wherever it stands, comes first.
+type members []member
+
+// scanner reads one JSON text over its bytes (section 6, rows 2 and 3). It goes through the whole text even after
+// something that is not canonical: bad-json, wherever it stands, comes first.
 type scanner struct {
 	raw       []byte
 	at        int
@@ -24,28 +55,23 @@ type scanner struct {
 	badTag    bool     // a name that begins with $gj: and is no tag; counts in canonical text only
 	maxFile   int64    // the highest side file that a tag names
 	names     [][]byte // names of the objects that are open here
-	parts     []member // what the outermost object or array holds
+	parts     members  // what the outermost object or array holds
+	marks     int      // how many more of the bytes , [ { may stand outside of strings
+	body      []byte   // for the hash of an event, as header; what was allocated is used again
+	header    []byte
 }
 
-// scan gives "", "bad-json" or "not-canonical".
-func (s *scanner) scan(raw []byte) string {
-	*s = scanner{raw: raw, canonical: true, names: s.names[:0], parts: s.parts[:0]}
+// scan must find canonical JSON, with no more of the bytes , [ { than marks.
+func (s *scanner) scan(raw []byte, marks int) {
+	s.raw, s.at, s.marks, s.canonical, s.badTag, s.maxFile = raw, 0, marks, true, false, 0
+	s.names, s.parts = s.names[:0], s.parts[:0]
 	// Valid refuses overlong forms, surrogates and what lies above U+10FFFF. A byte order mark begins no value.
-	if !utf8.Valid(raw) {
-		return "bad-json"
-	}
+	must(utf8.Valid(raw), "bad-json")
 	s.space()
-	if !s.value(1) {
-		return "bad-json"
-	}
+	s.value(1)
 	s.space()
-	if s.at != len(raw) {
-		return "bad-json"
-	}
-	if !s.canonical {
-		return "not-canonical"
-	}
-	return ""
+	must(s.at == len(raw) && s.marks >= 0, "bad-json")
+	must(s.canonical, "not-canonical")
 }
 
 // peek gives the next byte. At the end it is a NUL, which is allowed nowhere either.
@@ -56,20 +82,18 @@ func (s *scanner) peek() byte {
 	return s.raw[s.at]
 }
 
+// take goes past a byte if it is the next one.
 func (s *scanner) take(c byte) bool {
-	if s.at == len(s.raw) || s.raw[s.at] != c {
-		return false
-	}
-	s.at++
-	return true
-}
-
-func (s *scanner) word(word string) bool {
-	found := bytes.HasPrefix(s.raw[s.at:], []byte(word))
+	found := s.peek() == c
 	if found {
-		s.at += len(word)
+		s.at++
 	}
 	return found
+}
+
+func (s *scanner) need(word string) {
+	must(bytes.HasPrefix(s.raw[s.at:], []byte(word)), "bad-json")
+	s.at += len(word)
 }
 
 func (s *scanner) space() {
@@ -78,60 +102,60 @@ func (s *scanner) space() {
 	}
 }
 
-func (s *scanner) value(level int) bool {
+// value goes past a value and gives its bytes.
+func (s *scanner) value(level int) []byte {
+	start := s.at
 	switch s.peek() {
 	case '{':
-		return level <= maxLevels && s.container(level, '}')
+		s.container(level, '}')
 	case '[':
-		return level <= maxLevels && s.container(level, ']')
+		s.container(level, ']')
 	case '"':
-		return s.text()
+		s.text()
 	case 't':
-		return s.word("true")
+		s.need("true")
 	case 'f':
-		return s.word("false")
+		s.need("false")
 	case 'n':
-		return s.word("null")
+		s.need("null")
+	default:
+		s.number()
 	}
-	return s.number()
+	return s.raw[start:s.at]
 }
 
 // container reads an object or an array, up to its closing byte.
-func (s *scanner) container(level int, end byte) bool {
+func (s *scanner) container(level int, end byte) {
+	must(level <= maxLevels, "bad-json")
 	s.at++
+	s.marks--
 	first, ascending, tagged := len(s.names), true, false
 	s.space()
 	for more := !s.take(end); more; {
-		s.space()
+		must(s.marks >= 0, "bad-json")
 		var name []byte
+		s.space()
 		if end == '}' {
-			start := s.at
-			if !s.text() {
-				return false
-			}
-			name = text(s.raw[start:s.at])
+			name = text(s.text())
 			ascending = ascending && (len(s.names) == first || less(s.names[len(s.names)-1], name))
 			s.names = append(s.names, name)
 			s.space()
-			if !s.take(':') {
-				return false
-			}
+			must(s.take(':'), "bad-json")
 			s.space()
 		}
-		start := s.at
-		if !s.value(level + 1) {
-			return false
-		}
+		value := s.value(level + 1)
 		if level == 1 {
-			s.parts = append(s.parts, member{name, s.raw[start:s.at]})
+			s.parts = append(s.parts, member{name, value})
 		}
 		if bytes.HasPrefix(name, []byte("$gj:")) {
 			tagged = true
-			s.tag(string(name), s.raw[start:s.at])
+			s.tag(string(name), value)
 		}
 		s.space()
-		if more = s.take(','); !more && !s.take(end) {
-			return false
+		if more = s.take(','); more {
+			s.marks--
+		} else {
+			must(s.take(end), "bad-json")
 		}
 	}
 	names := s.names[first:]
@@ -139,159 +163,121 @@ func (s *scanner) container(level int, end byte) bool {
 	s.badTag = s.badTag || tagged && len(names) != 1
 	if !ascending {
 		s.canonical = false
-		return !repeated(names)
+		must(!repeated(names), "bad-json")
 	}
-	return true
 }
+
+// refForm is [k,"/pointer"] in canonical text.
+var refForm = regexp.MustCompile(`(?s)\A\[([0-9]+),"(?:/(?:[^"\\]|\\.)*)?"\]\z`)
 
 // tag judges a member whose name begins with $gj: (section 6, "Tags"), in canonical text.
 func (s *scanner) tag(name string, value []byte) {
-	number, good := value, true
-	switch name {
-	case "$gj:json", "$gj:b64":
+	if name == "$gj:json" || name == "$gj:b64" {
 		s.badTag = s.badTag || !isText(value)
 		return
-	case "$gj:ref": // [k,"/pointer"]
-		head, tail, _ := bytes.Cut(value, []byte(","))
-		pointer := scanner{raw: tail}
-		good = head[0] == '[' && pointer.text() && string(tail[pointer.at:]) == "]" && (tail[1] == '/' || tail[1] == '"')
-		number = head[1:]
-	default:
-		good = name == "$gj:file"
 	}
-	k, whole := integer(number)
-	s.badTag = s.badTag || !good || !whole || k < 1
-	if k > s.maxFile {
-		s.maxFile = k
+	if ref := refForm.FindSubmatch(value); name == "$gj:ref" && ref != nil {
+		value = ref[1]
+	} else if name != "$gj:file" {
+		s.badTag = true
 	}
+	k := integer(value)
+	s.badTag = s.badTag || k < 1
+	s.maxFile = max(s.maxFile, k)
 }
 
-// plain tells the bytes that stand for themselves in a string.
-var plain = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c >= 0x20 && c != '"' && c != '\\'
-	}
-	return
-}()
-
-func (s *scanner) text() bool {
-	if !s.take('"') {
-		return false
-	}
-	for {
-		for s.at < len(s.raw) && plain[s.raw[s.at]] {
-			s.at++
+// text goes past a string and gives its bytes.
+func (s *scanner) text() []byte {
+	start := s.at
+	must(s.take('"'), "bad-json")
+	for !s.take('"') {
+		at := s.at
+		for at < len(s.raw) && s.raw[at] >= 0x20 && s.raw[at] != '"' && s.raw[at] != '\\' {
+			at++
 		}
-		switch s.peek() {
-		case '"':
-			s.at++
-			return true
-		case '\\':
-			if !s.escape() {
-				return false
-			}
-		default: // a control character, or the end
-			return false
+		s.at = at
+		if c := s.peek(); c == '\\' {
+			s.escape()
+		} else {
+			must(c == '"', "bad-json") // no control character, and not the end
 		}
 	}
+	return s.raw[start:s.at]
 }
 
-func (s *scanner) escape() bool {
+func (s *scanner) escape() {
 	s.at++
-	switch c := s.peek(); c {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't', '/':
+	if c := s.peek(); strings.IndexByte(`"\bfnrt/`, c) >= 0 {
 		s.at++
 		s.canonical = s.canonical && c != '/'
-		return true
+		return
 	}
-	unit, ok := s.unit()
-	if !ok || unit >= 0xDC00 && unit < 0xE000 {
-		return false // a low surrogate alone
-	}
+	unit := s.unit()
+	must(unit < 0xDC00 || unit >= 0xE000, "bad-json") // a low surrogate alone
 	if unit >= 0xD800 && unit < 0xDC00 {
-		s.canonical = false
-		low, ok := uint64(0), s.take('\\')
-		if ok {
-			low, ok = s.unit()
-		}
-		return ok && low >= 0xDC00 && low < 0xE000
+		s.need(`\`)
+		low := s.unit()
+		must(low >= 0xDC00 && low < 0xE000, "bad-json")
 	}
 	// RFC 8785 has \u only for control characters without a short form, in lower case.
 	last := s.raw[s.at-1]
 	if unit >= 0x20 || strings.IndexByte("\b\t\n\f\r", byte(unit)) >= 0 || last >= 'A' && last <= 'F' {
 		s.canonical = false
 	}
-	return true
 }
 
 // unit reads "u" and four hex digits.
-func (s *scanner) unit() (uint64, bool) {
-	if !s.take('u') || len(s.raw)-s.at < 4 {
-		return 0, false
-	}
+func (s *scanner) unit() uint64 {
+	s.need("u")
+	must(len(s.raw)-s.at >= 4, "bad-json")
 	unit, err := strconv.ParseUint(string(s.raw[s.at:s.at+4]), 16, 16)
+	must(err == nil, "bad-json")
 	s.at += 4
-	return unit, err == nil
+	return unit
 }
 
-func (s *scanner) digits() bool {
+func (s *scanner) digits() {
+	rest := bytes.TrimLeft(s.raw[s.at:], decimal)
+	must(len(rest) < len(s.raw)-s.at, "bad-json")
+	s.at = len(s.raw) - len(rest)
+}
+
+func (s *scanner) number() {
 	start := s.at
-	for s.at < len(s.raw) && s.raw[s.at] >= '0' && s.raw[s.at] <= '9' {
-		s.at++
-	}
-	return s.at > start
-}
-
-func (s *scanner) number() bool {
-	start, whole := s.at, true
 	s.take('-')
-	if !s.take('0') && !s.digits() {
-		return false
+	if !s.take('0') {
+		s.digits()
 	}
+	whole := s.at
 	if s.take('.') {
-		whole = false
-		if !s.digits() {
-			return false
-		}
+		s.digits()
 	}
 	if s.take('e') || s.take('E') {
-		whole = false
-		if !s.take('+') {
-			s.take('-')
-		}
-		if !s.digits() {
-			return false
-		}
+		_ = s.take('+') || s.take('-')
+		s.digits()
 	}
-	number := s.raw[start:s.at]
-	if whole && len(number) <= 15 { // below 2^53, and printed as it is
-		return len(number) != 2 || number[0] != '-' || number[1] != '0'
+	number := string(s.raw[start:s.at])
+	if whole == s.at && len(number) <= 15 { // below 2^53, and printed as it is
+		must(number != "-0", "bad-json")
+		return
 	}
-	x := double(string(number))
-	if !(math.Abs(x) < 1<<53) || x == 0 && math.Signbit(x) {
-		return false
-	}
-	s.canonical = s.canonical && printed(x) == string(number)
-	return true
+	x := double(number)
+	must(math.Abs(x) < 1<<53 && (x != 0 || !math.Signbit(x)), "bad-json")
+	s.canonical = s.canonical && printed(x) == number
 }
+
+var longNumber = regexp.MustCompile(`\A(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?\z`)
 
 // double gives the double next to a number of JSON, an infinity if it is too big.
 func double(number string) float64 {
 	if len(number) > 1000 {
 		// ParseFloat takes exponents of more than five digits for 10,000 and more: right, but behind thousands of zeros.
 		// So the point is moved before the first digit that is not 0.
-		mantissa, exponent := number, 0
-		if e := strings.IndexAny(number, "eE"); e >= 0 {
-			mantissa = number[:e]
-			exponent, _ = strconv.Atoi(number[e+1:]) // out of range: the highest or lowest int
-			exponent = int(math.Max(-1e9, math.Min(1e9, float64(exponent))))
-		}
-		digits := strings.TrimPrefix(mantissa, "-")
-		sign := mantissa[:len(mantissa)-len(digits)]
-		whole, fraction, _ := strings.Cut(digits, ".")
-		digits = strings.TrimLeft(whole+fraction, "0")
-		exponent += len(digits) - len(fraction)
-		number = sign + "0." + digits + "0e" + strconv.Itoa(exponent)
+		m := longNumber.FindStringSubmatch(number)
+		exponent, _ := strconv.Atoi(m[4]) // out of range: the highest or lowest int
+		digits := strings.TrimLeft(m[2]+m[3], "0")
+		exponent = max(-1e9, min(1e9, exponent)) + len(digits) - len(m[3])
+		number = m[1] + "0." + digits + "0e" + strconv.Itoa(exponent)
 	}
 	x, _ := strconv.ParseFloat(number, 64)
 	return x
@@ -312,27 +298,19 @@ func less(a, b []byte) bool {
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
 	}
-	if i == len(a) || i == len(b) {
-		return len(a) < len(b)
-	}
-	if a[i] >= 0xEE && b[i] >= 0xEE && (a[i] >= 0xF0) != (b[i] >= 0xF0) {
+	if i < len(a) && i < len(b) && min(a[i], b[i]) >= 0xEE && (a[i] >= 0xF0) != (b[i] >= 0xF0) {
 		return a[i] >= 0xF0
 	}
-	return a[i] < b[i]
+	return bytes.Compare(a[i:], b[i:]) < 0
 }
 
 // repeated sorts names and tells whether one is there twice.
 func repeated(names [][]byte) bool {
-	sort.Slice(names, func(i, j int) bool { return bytes.Compare(names[i], names[j]) < 0 })
-	for i := 1; i < len(names); i++ {
-		if bytes.Equal(names[i-1], names[i]) {
-			return true
-		}
-	}
-	return false
+	slices.SortFunc(names, bytes.Compare)
+	return len(slices.CompactFunc(names, bytes.Equal)) < len(names)
 }
 
-// What follows reads values of text that a scanner has found right. integer reads the one spelling of canonical text.
+// What follows reads values of text that a scanner has found right.
 
 func isText(value []byte) bool { return len(value) > 0 && value[0] == '"' }
 
@@ -342,30 +320,63 @@ func text(value []byte) []byte {
 		return value[1 : len(value)-1]
 	}
 	var decoded string
-	if json.Unmarshal(value, &decoded) != nil {
-		return nil // a lone surrogate or another wrong escape: the scanner has refused it
-	}
+	json.Unmarshal(value, &decoded)
 	return []byte(decoded)
 }
 
-func integer(value []byte) (int64, bool) {
-	whole, err := strconv.ParseInt(string(value), 10, 64)
-	return whole, err == nil
+// textIf gives the text of a JSON string that keeps a rule; nil of another value, or none.
+func textIf(value []byte, rule func([]byte) bool) []byte {
+	if isText(value) {
+		if decoded := text(value); rule(decoded) {
+			return decoded
+		}
+	}
+	return nil
 }
 
-// split gives the members of an object or the elements of an array; none of another value.
-func split(value []byte) []member {
+func anyText([]byte) bool { return true }
+
+// noInteger is below all numbers that are allowed.
+const noInteger = math.MinInt64
+
+// integer reads the one spelling of canonical text.
+func integer(value []byte) int64 {
+	whole, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil {
+		return noInteger
+	}
+	return whole
+}
+
+// split gives what an object or an array holds, as begin says; good is false for another value.
+func split(value []byte, begin byte) (parts members, good bool) {
+	if len(value) == 0 || value[0] != begin {
+		return nil, false
+	}
 	var s scanner
-	s.scan(value)
-	return s.parts
+	s.scan(value, len(value))
+	return s.parts, true
 }
 
 // get gives the value of a member, nil if it is not there.
-func get(members []member, name string) []byte {
-	for _, one := range members {
+func (m members) get(name string) []byte {
+	for _, one := range m {
 		if string(one.name) == name {
 			return one.value
 		}
 	}
 	return nil
+}
+
+// are tells whether all the required members are there, and no others than these and the optional ones.
+func (m members) are(required []string, optional ...string) bool {
+	found := 0
+	for _, one := range m {
+		if slices.Contains(required, string(one.name)) {
+			found++
+		} else if !slices.Contains(optional, string(one.name)) {
+			return false
+		}
+	}
+	return found == len(required)
 }

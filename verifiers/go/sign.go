@@ -8,65 +8,18 @@ import (
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/sha512"
+	_ "crypto/sha512"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"math/big"
+	"os"
+	"regexp"
 	"strings"
+	"time"
+	"unicode/utf8"
 )
-
-// sealed is what a session.seal says that keeps the rules 1, 3 and 4 of section 9.
-type sealed struct {
-	size, time int64
-	root       [32]byte
-	session    string
-	branch     string // encoded
-	checkpoint []byte
-	signatures [][2]string // fingerprint, armour
-}
-
-// readSeal reads a seal at a place; false if it breaks one of these rules. That the root is that of the events, and the
-// branch that of the line, is left to the caller.
-func readSeal(e *event, seq int64) (s sealed, good bool) {
-	members := split(e.data)
-	size, whole := integer(get(members, "size"))
-	root, isRoot := textIf(get(members, "root"), isHash)
-	checkpoint, isString := textIf(get(members, "checkpoint"), anyText)
-	list := get(members, "signatures")
-	if len(members) != 4 || !whole || size == 0 || size != seq-1 || !isRoot || !isString || len(list) == 0 || list[0] != '[' {
-		return s, false
-	}
-	s = sealed{size: size, time: e.time, session: string(e.session), checkpoint: checkpoint}
-	hex.Decode(s.root[:], root)
-	first, _, _ := strings.Cut(string(checkpoint), "\n")
-	origin := "gitjournal/" + encode(s.session) + "/"
-	s.branch = strings.TrimPrefix(first, origin)
-	text := fmt.Sprintf("%s%s\n%d\n%s\n", origin, s.branch, size, base64.StdEncoding.EncodeToString(s.root[:]))
-	if text != string(checkpoint) || !isPart(s.branch) {
-		return s, false
-	}
-	for _, one := range split(list) {
-		pair := split(one.value)
-		key, isKey := textIf(get(pair, "key"), anyText)
-		armour, isArmour := textIf(get(pair, "sshsig"), anyText)
-		if len(pair) != 2 || !isKey || !isArmour {
-			return s, false
-		}
-		s.signatures = append(s.signatures, [2]string{string(key), string(armour)})
-	}
-	return s, true
-}
-
-// check checks the signatures of a seal.
-func (s *sealed) check(r *report, t *trust, seq int64, id string) {
-	for i := range s.signatures {
-		pair := &s.signatures[i]
-		r.signature(t, signed{"gitjournal", s.checkpoint, s.time, s.size}, pair[1], &pair[0], seq, id)
-	}
-}
 
 // signed is what a signature stands under; covers is the seq up to which it speaks.
 type signed struct {
@@ -78,12 +31,13 @@ type signed struct {
 // signature checks a signature (section 9) and counts it, or notes what is wrong with it. key is the fingerprint that
 // the key must have; nil: any.
 func (r *report) signature(t *trust, s signed, armour string, key *string, seq int64, id string) {
-	blob, outcome := checkSSHSIG(armour, s.namespace, s.message, key)
-	if outcome == wrong {
+	var blob []byte
+	var checked bool
+	if attempt(func() { blob, checked = checkSSHSIG(armour, s.namespace, s.message, key) }) != "" {
 		r.add("bad-signature", seq, id)
 		return
 	}
-	if outcome == unchecked {
+	if !checked {
 		r.notChecked++
 		return
 	}
@@ -92,7 +46,8 @@ func (r *report) signature(t *trust, s signed, armour string, key *string, seq i
 	if r.signers[name] == nil {
 		r.signers[name] = &signer{}
 	}
-	r.signers[name].signatures++
+	one := r.signers[name]
+	one.signatures++
 	line := t.accepts(blob, s.namespace, s.time)
 	if line == nil {
 		if t.given {
@@ -100,13 +55,11 @@ func (r *report) signature(t *trust, s signed, armour string, key *string, seq i
 		}
 		return
 	}
-	if before := r.signers[name].accepted; before == nil || line.number < before.number {
-		r.signers[name].accepted = line
+	if one.accepted == nil || line.number < one.accepted.number {
+		one.accepted = line
 	}
 	r.keyEnds = r.keyEnds || line.before < math.MaxInt64
-	if s.covers > r.signedTo {
-		r.signedTo = s.covers
-	}
+	r.signedTo = max(r.signedTo, s.covers)
 }
 
 func fingerprint(key []byte) string {
@@ -116,142 +69,246 @@ func fingerprint(key []byte) string {
 
 // unbase64 reads standard base64 with padding in the one spelling that encoding gives. (Go's decoder alone passes over
 // newlines.)
-func unbase64(text string) ([]byte, bool) {
+func unbase64(text string) (raw []byte, good bool) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	return raw, err == nil && base64.StdEncoding.EncodeToString(raw) == text
 }
 
-// wire reads strings of RFC 4251; bad is set at the first one that is cut.
-type wire struct {
-	rest []byte
-	bad  bool
-}
+// wrong is what breaks a rule in a signature or a file of keys.
+const wrong = "cannot be read"
+
+// wire is read as strings of RFC 4251, and must not be cut.
+type wire []byte
 
 func (w *wire) next() []byte {
-	if len(w.rest) < 4 || uint64(binary.BigEndian.Uint32(w.rest)) > uint64(len(w.rest)-4) {
-		w.bad, w.rest = true, nil
-		return nil
-	}
-	end := 4 + int(binary.BigEndian.Uint32(w.rest))
-	text := w.rest[4:end]
-	w.rest = w.rest[end:]
-	return text
+	must(len(*w) >= 4, wrong)
+	size, rest := binary.BigEndian.Uint32(*w), (*w)[4:]
+	must(uint64(size) <= uint64(len(rest)), wrong)
+	*w = rest[size:]
+	return rest[:size:size]
 }
 
 // mpint reads a positive number in its shortest form.
 func (w *wire) mpint() *big.Int {
 	text := w.next()
-	if len(text) == 0 || text[0] >= 0x80 || text[0] == 0 && (len(text) == 1 || text[1] < 0x80) {
-		w.bad = true
-	}
+	must(len(text) > 0 && text[0] < 0x80 && (text[0] > 0 || len(text) > 1 && text[1] >= 0x80), wrong)
 	return new(big.Int).SetBytes(text)
 }
 
-// end tells whether all was right, and nothing is left over.
-func (w *wire) end() bool { return !w.bad && len(w.rest) == 0 }
+// end: nothing is left over.
+func (w *wire) end() { must(len(*w) == 0, wrong) }
 
 func appendWire(out []byte, text []byte) []byte {
-	var size [4]byte
-	binary.BigEndian.PutUint32(size[:], uint32(len(text)))
-	return append(append(out, size[:]...), text...)
+	return append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...)
 }
 
-const (
-	wrong = iota
-	unchecked
-	right
+func digest(hash crypto.Hash, text []byte) []byte {
+	h := hash.New()
+	h.Write(text)
+	return h.Sum(nil)
+}
+
+var (
+	hashes    = map[string]crypto.Hash{"sha256": crypto.SHA256, "sha512": crypto.SHA512}
+	rsaHashes = map[string]crypto.Hash{"rsa-sha2-256": crypto.SHA256, "rsa-sha2-512": crypto.SHA512}
+	curves    = map[string]elliptic.Curve{"nistp256": elliptic.P256(), "nistp384": elliptic.P384()}
+	curveHash = map[string]crypto.Hash{"nistp256": crypto.SHA256, "nistp384": crypto.SHA384}
 )
 
-// checkSSHSIG checks an armoured signature and gives the blob of its key.
-func checkSSHSIG(armour, namespace string, message []byte, wantedKey *string) (key []byte, outcome int) {
-	lines := strings.Split(strings.TrimSuffix(armour, "\n"), "\n")
-	last := len(lines) - 1
-	if last < 1 || lines[0] != "-----BEGIN SSH SIGNATURE-----" || lines[last] != "-----END SSH SIGNATURE-----" {
-		return nil, wrong
-	}
-	blob, good := unbase64(strings.Join(lines[1:last], ""))
-	if !good || !bytes.HasPrefix(blob, []byte("SSHSIG\x00\x00\x00\x01")) {
-		return nil, wrong
-	}
-	w := wire{rest: blob[10:]}
-	key, space, reserved, hashing, signature := w.next(), w.next(), w.next(), w.next(), w.next()
-	var hash []byte
-	switch string(hashing) {
-	case "sha256":
-		sum := sha256.Sum256(message)
-		hash = sum[:]
-	case "sha512":
-		sum := sha512.Sum512(message)
-		hash = sum[:]
-	}
-	// OpenSSH signs and checks an empty reserved field, whatever stands there.
-	if !w.end() || len(reserved) > 0 || hash == nil || string(space) != namespace || wantedKey != nil && fingerprint(key) != *wantedKey {
-		return nil, wrong
-	}
+// checkSSHSIG checks an armoured signature and gives the blob of its key; checked is false for a kind of key that is not
+// known here.
+func checkSSHSIG(armour, namespace string, message []byte, wantedKey *string) (key wire, checked bool) {
+	body, begins := strings.CutPrefix(strings.TrimSuffix(armour, "\n"), "-----BEGIN SSH SIGNATURE-----\n")
+	body, ends := strings.CutSuffix("\n"+body, "\n-----END SSH SIGNATURE-----")
+	blob, good := unbase64(strings.ReplaceAll(body, "\n", ""))
+	content, isSSHSIG := bytes.CutPrefix(blob, []byte("SSHSIG\x00\x00\x00\x01"))
+	must(begins && ends && good && isSSHSIG, wrong)
+	w := wire(content)
+	key, space, reserved, hashing, signature := w.next(), w.next(), w.next(), w.next(), wire(w.next())
+	w.end()
+	hash, known := hashes[string(hashing)]
+	must(known && len(reserved) == 0, wrong) // OpenSSH signs and checks an empty field, whatever stands there
+	must(string(space) == namespace && (wantedKey == nil || fingerprint(key) == *wantedKey), wrong)
 	text := []byte("SSHSIG")
-	for _, part := range [][]byte{space, reserved, hashing, hash} {
+	for _, part := range [][]byte{space, reserved, hashing, digest(hash, message)} {
 		text = appendWire(text, part)
 	}
-	k, s := wire{rest: key}, wire{rest: signature}
-	kind := string(k.next())
-	if k.bad {
-		return nil, wrong
+	rest := key
+	kind := string(rest.next())
+	check := map[string]func(text []byte, algorithm string, key, signature *wire) bool{
+		"ssh-ed25519": checkEd25519, "ssh-rsa": checkRSA,
+		"ecdsa-sha2-nistp256": checkECDSA, "ecdsa-sha2-nistp384": checkECDSA,
+	}[kind]
+	if check != nil {
+		algorithm := string(signature.next())
+		must(algorithm == kind || kind == "ssh-rsa", wrong)
+		must(check(text, algorithm, &rest, &signature), wrong)
+		rest.end()
+		signature.end()
 	}
-	known, good := false, false
-	switch kind {
-	case "ssh-ed25519":
-		known, good = true, checkEd25519(text, &k, &s)
-	case "ecdsa-sha2-nistp256":
-		sum := sha256.Sum256(text)
-		known, good = true, checkECDSA(sum[:], kind, elliptic.P256(), &k, &s)
-	case "ecdsa-sha2-nistp384":
-		sum := sha512.Sum384(text)
-		known, good = true, checkECDSA(sum[:], kind, elliptic.P384(), &k, &s)
-	case "ssh-rsa":
-		known, good = true, checkRSA(text, &k, &s)
-	}
-	if !known {
-		return key, unchecked
-	}
-	if !good {
-		return nil, wrong
-	}
-	return key, right
+	return key, check != nil
 }
 
-// Each check gets the rest of the key and the whole signature: the algorithm and its bytes.
+// Each check reads the rest of the key, and of the signature behind the algorithm.
 
-func checkEd25519(text []byte, key, signature *wire) bool {
-	point, algorithm, value := key.next(), signature.next(), signature.next()
-	return key.end() && signature.end() && string(algorithm) == "ssh-ed25519" &&
-		len(point) == ed25519.PublicKeySize && len(value) == ed25519.SignatureSize && ed25519.Verify(point, text, value)
+func checkEd25519(text []byte, _ string, key, signature *wire) bool {
+	point, value := key.next(), signature.next()
+	must(len(point) == ed25519.PublicKeySize, wrong)
+	return len(value) == ed25519.SignatureSize && ed25519.Verify(point, text, value)
 }
 
-func checkECDSA(hash []byte, kind string, curve elliptic.Curve, key, signature *wire) bool {
-	name, point, algorithm, value := key.next(), key.next(), signature.next(), wire{rest: signature.next()}
+func checkECDSA(text []byte, algorithm string, key, signature *wire) bool {
+	name, point, value := string(key.next()), key.next(), wire(signature.next())
 	r, s := value.mpint(), value.mpint()
-	if !key.end() || !signature.end() || !value.end() || string(algorithm) != kind || "ecdsa-sha2-"+string(name) != kind {
-		return false
-	}
-	x, y := elliptic.Unmarshal(curve, point) // nil if it is compressed, or not on the curve
-	return x != nil && ecdsa.Verify(&ecdsa.PublicKey{Curve: curve, X: x, Y: y}, hash, r, s)
+	value.end()
+	must("ecdsa-sha2-"+name == algorithm, wrong)
+	x, y := elliptic.Unmarshal(curves[name], point)
+	must(x != nil, wrong) // it is compressed, or not on the curve
+	return ecdsa.Verify(&ecdsa.PublicKey{Curve: curves[name], X: x, Y: y}, digest(curveHash[name], text), r, s)
 }
 
-func checkRSA(text []byte, key, signature *wire) bool {
-	e, n := key.mpint(), key.mpint()
-	algorithm, value := signature.next(), signature.next()
-	odd := e.Bit(0) == 1 && n.Bit(0) == 1
-	if !key.end() || !signature.end() || !odd || e.BitLen() > 31 || e.Int64() < 3 || n.BitLen() < 2048 || n.BitLen() > 8192 {
-		return false
+func checkRSA(text []byte, algorithm string, key, signature *wire) bool {
+	e, n, value := key.mpint(), key.mpint(), signature.next()
+	hash, known := rsaHashes[algorithm]
+	must(known && e.Bit(0) == 1 && e.BitLen() <= 31 && e.Int64() >= 3, wrong)
+	must(n.Bit(0) == 1 && n.BitLen() >= 2048 && n.BitLen() <= 8192, wrong)
+	return rsa.VerifyPKCS1v15(&rsa.PublicKey{N: n, E: int(e.Int64())}, hash, digest(hash, text), value) == nil
+}
+
+// trust is what the files of --allowed-signers and --revoked-keys say.
+type trust struct {
+	given   bool
+	lines   []*allowed
+	revoked map[string]bool
+}
+
+// allowed is a line of the allowed signers. It accepts nothing if it has an option that is not known here.
+type allowed struct {
+	number          int
+	principals, key string
+	unfit           bool
+	namespaces      []string        // patterns; nil: any
+	after, before   int64           // seconds
+	seen            map[string]bool // options
+}
+
+// accepts gives the first line that accepts a signature, or nil.
+func (t *trust) accepts(key []byte, namespace string, time int64) *allowed {
+	for _, line := range t.lines {
+		if line.key == string(key) && !line.unfit && !t.revoked[line.key] && line.allows(namespace) &&
+			line.after <= time && time < line.before {
+			return line
+		}
 	}
-	public := rsa.PublicKey{N: n, E: int(e.Int64())}
-	switch string(algorithm) {
-	case "rsa-sha2-256":
-		sum := sha256.Sum256(text)
-		return rsa.VerifyPKCS1v15(&public, crypto.SHA256, sum[:], value) == nil
-	case "rsa-sha2-512":
-		sum := sha512.Sum512(text)
-		return rsa.VerifyPKCS1v15(&public, crypto.SHA512, sum[:], value) == nil
+	return nil
+}
+
+// allows: of the patterns one must match, and none of those behind a "!".
+func (a *allowed) allows(namespace string) bool {
+	found := a.namespaces == nil
+	for _, pattern := range a.namespaces {
+		refused, isRefused := strings.CutPrefix(pattern, "!")
+		if isRefused && matches(refused, namespace) {
+			return false
+		}
+		found = found || !isRefused && matches(pattern, namespace)
 	}
-	return false
+	return found
+}
+
+// matches knows "*" and "?".
+func matches(pattern, text string) bool {
+	form := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
+	found, err := regexp.MatchString(`(?s)\A`+form+`\z`, text)
+	return err == nil && found // no namespace is as long as a pattern that is too long for regexp
+}
+
+// readTrust reads both files; an empty path is a file that was not given.
+func readTrust(signers, revoked string) *trust {
+	t := &trust{given: signers != "", revoked: map[string]bool{}}
+	keyLines(signers, func(number int, line string) { t.lines = append(t.lines, allowedLine(number, line)) })
+	keyLines(revoked, func(_ int, line string) { t.revoked[readKey(line)] = true })
+	return t
+}
+
+// keyLines gives the lines of a file of keys that mean something, by number.
+func keyLines(path string, each func(number int, line string)) {
+	if path == "" {
+		return
+	}
+	raw, err := os.ReadFile(path)
+	sure(err)
+	must(utf8.Valid(raw), "a file of keys that is not UTF-8")
+	for i, line := range strings.Split(string(raw), "\n") {
+		line = strings.Trim(strings.TrimSuffix(line, "\r"), " \t")
+		if line != "" && line[0] != '#' {
+			problem := attempt(func() { each(i+1, line) })
+			must(problem == "", broken(fmt.Sprintf("%s: line %d %s", path, i+1, problem)))
+		}
+	}
+}
+
+var (
+	blanks       = regexp.MustCompile(`[ \t]+`)
+	optionsField = regexp.MustCompile(`^((?:"[^"]*"|[^ \t"])+)[ \t]+(.*)$`)
+	option       = regexp.MustCompile(`^([^ \t,="]+)(="([^"]*)")?(,|$)`)
+)
+
+// readKey reads "keytype base64 [comment]". The type must be the one that the key itself names.
+func readKey(text string) (key string) {
+	fields := blanks.Split(text, 3)
+	must(len(fields) >= 2, wrong)
+	blob, good := unbase64(fields[1])
+	rest := wire(blob)
+	must(good && string(rest.next()) == fields[0], wrong)
+	return string(blob)
+}
+
+// allowedLine reads a line of allowed signers.
+func allowedLine(number int, line string) *allowed {
+	a := &allowed{number: number, after: math.MinInt64, before: math.MaxInt64, seen: map[string]bool{}}
+	fields := blanks.Split(line, 2)
+	must(len(fields) == 2, wrong)
+	a.principals = fields[0]
+	if attempt(func() { a.key = readKey(fields[1]) }) == "" {
+		return a
+	}
+	cut := optionsField.FindStringSubmatch(fields[1])
+	must(cut != nil, wrong)
+	a.key = readKey(cut[2])
+	for rest, comma := cut[1], ","; comma != ""; {
+		one := option.FindStringSubmatch(rest)
+		must(one != nil, wrong)
+		a.option(strings.ToLower(one[1]), one[3], one[2] != "")
+		rest, comma = rest[len(one[0]):], one[4]
+	}
+	return a
+}
+
+// option takes one option over.
+func (a *allowed) option(name, value string, hasValue bool) {
+	again := a.seen[name]
+	a.seen[name] = true
+	switch name {
+	case "namespaces":
+		a.namespaces = strings.Split(value, ",")
+	case "valid-after":
+		a.after = readMoment(value)
+	case "valid-before":
+		a.before = readMoment(value)
+	default:
+		a.unfit = true
+		return
+	}
+	must(hasValue && !again, wrong)
+}
+
+// readMoment reads YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, all in UTC.
+func readMoment(text string) int64 {
+	stamp := strings.TrimSuffix(text, "Z")
+	must(len(stamp) == 8 || len(stamp) == 12 || len(stamp) == 14, wrong)
+	stamp += "00000000000000"[len(stamp):]
+	t, err := time.Parse("20060102150405", stamp)
+	must(err == nil && t.Year() >= 1970 && t.Format("20060102150405") == stamp, wrong)
+	return t.Unix()
 }
