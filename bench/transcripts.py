@@ -6,7 +6,8 @@ python bench/transcripts.py --line 12           one line of 12 MB
 python bench/transcripts.py --files FOLDER      files that are there, as the public corpus
 
 Prints MB/s of processor time (one core, git objects included), the highest memory of the process, and the size of the
-journal with everything in it as a share of the source, after the import and after ``gj gc``, beside gzip and zstd.
+journal with everything in it, also the index for ``gj sessions`` and ``gj search``, as a share of the source, after
+the import and after ``gj gc``, beside gzip and zstd.
 """
 
 from __future__ import annotations
@@ -71,15 +72,26 @@ def _measure(place: Path, source: Path, *, pack: bool) -> None:
     print(f"source       {size / 1e6:10.2f} MB  {total.added} records  {total.sessions} sessions")
     pace = total.added / spent
     print(f"import       {size / 1e6 / spent:10.1f} MB/s  {pace:.0f} records/s  memory {memory / 1e6:.0f} MB")
-    print(f"journal      {_disk(journal.path) / size:10.1%}  (objects {_disk(journal.path / 'objects') / size:.1%})")
+    _run(journal.path, "sessions")
+    print(f"journal      {_shares(journal.path, size)}")
     if pack:
         began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "gitjournal", "-J", str(journal.path), "gc"], check=True, stdout=subprocess.DEVNULL
-        )
-        print(f"after gj gc  {_disk(journal.path) / size:10.1%}  {time.perf_counter() - began:.1f} s")
+        _run(journal.path, "gc")
+        spent = time.perf_counter() - began
+        print(f"after gj gc  {_shares(journal.path, size)}  {spent:.1f} s")
     print(f"gzip         {sum(_gzip(path) for path in files) / size:10.1%}  of each file")
     print(f"zstd -3      {sum(_zstd(path) for path in files) / size:10.1%}")
+
+
+def _run(journal: Path, command: str) -> None:
+    words = [sys.executable, "-m", "gitjournal", "-J", str(journal), command]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _shares(journal: Path, size: int) -> str:
+    """All of a journal, its objects, and its index, of the size of the source."""
+    index = sum(path.stat().st_size for path in (journal / "gitjournal").glob("index.sqlite*"))
+    return f"{_disk(journal) / size:10.1%}  (objects {_disk(journal / 'objects') / size:.1%}, index {index / size:.1%})"
 
 
 def _disk(folder: Path) -> int:

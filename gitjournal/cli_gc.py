@@ -19,12 +19,12 @@ _QUIET = 0.5
 @journal_option
 @pass_app
 def gc(app: App, as_json: bool) -> None:
-    """Write the journal's packs anew as one, in which what is alike is stored as differences.
+    """Write the journal's packs anew as one, in which what is alike is deflated together.
 
-    It takes less space than after git gc, which does not know what is like what. No object is left out, not even one
-    that nothing leads to: git gc does that. Sessions can be recorded meanwhile, and what they write is in packs of its
-    own. Refs are packed into one file. It takes a second or two for each thousand events, and reading takes a little
-    longer afterwards.
+    It takes about half of the space that it takes after git gc, which does not know what is like what. No object is
+    left out, not even one that nothing leads to: git gc does that. Sessions can be recorded meanwhile, and what they
+    write is in packs of its own. Refs are packed into one file. It takes about a second for each thousand events, and
+    reading an event here and there takes a little longer afterwards.
     """
     journal = app.journal()
     journal.store.check_writable()

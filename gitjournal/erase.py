@@ -7,17 +7,15 @@ is finished by the next run.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from gitjournal import canonical, objects, policy, refs, rules, signing, sshsig
+from gitjournal import canonical, git, objects, policy, refs, rules, signing, sshsig
 from gitjournal.errors import FormatError, NotFound, StorageError, UsageError, VerificationError, disk_errors
 from gitjournal.event import Event
 from gitjournal.files import write_whole
@@ -38,7 +36,6 @@ ERASURE = "session.erasure"
 _STRUCTURE = {*rules.STRUCTURE, ERASURE}
 #: Events in one pack of the rewriting.
 _BATCH = 4096
-_GIT_SECONDS = 24 * 3600
 _ID = re.compile("[0-9a-f]{40}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 
@@ -461,21 +458,5 @@ def _without_secrets(url: str) -> str:
 
 
 def _git(journal: Journal, *args: str, check: bool = True) -> str:
-    """Run stock git on the journal, without anybody's hooks and helpers. StorageError."""
-    safe = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"]
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    try:
-        done = subprocess.run(  # noqa: S603 - git, found as the user's shell finds it
-            ["git", f"--git-dir={journal.path}", *safe, *args],  # noqa: S607
-            env={**clean, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none"},
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise StorageError("erasing needs git, which is not installed") from None
-    if check and done.returncode:
-        why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        hint = "Erase again when that is mended: it goes on from here."
-        raise StorageError(f"git {args[0]} failed: {why}", hint=hint)
-    return done.stdout.decode("utf-8", "replace")
+    hint = "Erase again when that is mended: it goes on from here."
+    return git.run(journal.path, *args, hint=hint, check=check)

@@ -6,6 +6,7 @@ Floor 2. The writer of a branch and the beginning of a branch both end here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from gitjournal.event import Event
@@ -33,11 +34,13 @@ def publish(
     old: bytes | None,
     note: str,
     sign: Sign | None = None,
+    *,
+    paged: bool = False,
 ) -> list[bytes]:
     """Derive the commits of ``items``, write one pack, move ``ref`` from ``old`` to the last; the commit ids.
 
-    ``sign`` says the signature of each commit that gets one. Advances ``deriver``. The pack is kept from git's gc
-    until the ref reaches it.
+    ``sign`` says the signature of each commit that gets one, ``paged`` that the pack has `pages`. Advances
+    ``deriver``. The pack is kept from git's gc until the ref reaches it.
     """
     made = Packing()
     for item in items:
@@ -53,11 +56,15 @@ def publish(
         # Who wrote them may have died before their names were on disk, and this flush ends by clearing the tail.
         sync_folder(store.pack_folder)
     made.drop(known, lambda oid: store.has(oid, refresh=False))
-    written = store.write_pack(made, keep=note) if len(made) else None
+    written = _written(store, made, note, paged) if len(made) else None
     store.cas_ref(ref, old, deriver.head or b"")
     if written is not None:
         store.release(written)
     return made.commits
+
+
+def _written(store: Store, made: Packing, note: str, paged: bool) -> Path:
+    return store.write_pages(made.by_event(), keep=note) if paged else store.write_pack(made, keep=note)
 
 
 class Packing:
@@ -73,7 +80,9 @@ class Packing:
         self._first = 0
         self._bodies: list[bytes] = []
         self._blobs: list[tuple[bytes, bytes]] = []
-        self._files: dict[bytes, bytes] = {}
+        # For each event its side files; one that several have stands at the first.
+        self._files: list[dict[bytes, bytes]] = []
+        self._seen: set[bytes] = set()
         # For each event the ids of its three trees, and (by level and page) the newest whole.
         self._trees: list[tuple[int, bytes, bytes, bytes]] = []
         self._sizes: list[tuple[int, int, int]] = []
@@ -91,32 +100,47 @@ class Packing:
         self.commits.append(derived.commit[0])
         self._bodies.append(derived.commit[1])
         self._blobs.append(derived.blob)
-        for file in item.files:
-            self._files[file.oid] = file.data
+        fresh = {file.oid: file.data for file in item.files if file.oid not in self._seen}
+        self._seen.update(fresh)
+        self._files.append(fresh)
 
     def drop(self, count: int, exists: Callable[[bytes], bool]) -> None:
         """Leave out the first ``count`` events, which are in the store, and side files that ``exists`` knows."""
         self._first = count
-        self._files = {oid: data for oid, data in self._files.items() if not exists(oid)}
+        self._files = [{oid: data for oid, data in files.items() if not exists(oid)} for files in self._files]
 
     def __len__(self) -> int:
-        return 5 * (len(self.commits) - self._first) + len(self._files)
+        return 5 * (len(self.commits) - self._first) + sum(map(len, self._files))
 
     def __iter__(self) -> Iterator[PackObject]:
         events = range(self._first, len(self.commits))
         for n in reversed(events):
             yield COMMIT, self.commits[n], self._bodies[n]
-        for n in reversed(events):
+        yield from self._all_trees()
+        for files in self._files:
+            for oid, data in files.items():
+                yield BLOB, oid, data
+        for n in events:
+            yield BLOB, *self._blobs[n]
+
+    def by_event(self) -> Iterator[PackObject]:
+        """The same in the order of the events, each after its files: on `pages` what is alike stands together."""
+        for n, files in enumerate(self._files):
+            for oid, data in files.items():
+                yield BLOB, oid, data
+            if n >= self._first:
+                yield BLOB, *self._blobs[n]
+                yield COMMIT, self.commits[n], self._bodies[n]
+        yield from self._all_trees()
+
+    def _all_trees(self) -> Iterator[PackObject]:
+        for n in reversed(range(self._first, len(self.commits))):
             seq, leaf, middle, root = self._trees[n]
             sizes = self._sizes[n]
             yield self._tree((0, seq // LEAF_SPAN), leaf, sizes[0], b"")
             # The last id of an upper tree is that of the tree below it.
             yield self._tree((1, seq // MIDDLE_SPAN), middle, sizes[1], leaf)
             yield self._tree((2, 0), root, sizes[2], middle)
-        for oid, data in self._files.items():
-            yield BLOB, oid, data
-        for n in events:
-            yield BLOB, *self._blobs[n]
 
     def _tree(self, page: tuple[int, int], oid: bytes, size: int, last: bytes) -> PackObject:
         base, content = self._newest[page]

@@ -1,6 +1,6 @@
-"""What one text has of another: for patches and deltas of records, events and commits, which are much alike.
+"""What one text has of another: for patches of records, which are much alike.
 
-Floor 0, pure. Texts are compared piece by piece, not byte by byte: JSON between quotes, a commit between spaces.
+Floor 0, pure. Texts are compared piece by piece, JSON between quotes, not byte by byte.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Protocol
 # How far ahead a short piece may stand and still be taken for the same; a long one may stand anywhere.
 _NEAR = 8
 _LONG = 24
+_BETWEEN = b'"'
 
 
 class Sink(Protocol):
@@ -23,27 +24,27 @@ class Sink(Protocol):
         """The next bytes are these."""
 
 
-def describe(sink: Sink, ours: bytes, theirs: bytes, at: int = 0, between: bytes = b'"') -> None:
+def describe(sink: Sink, ours: bytes, theirs: bytes, at: int = 0) -> None:
     """Say ``ours`` as what it has of ``theirs``, which begins at ``at``. Linear in both."""
     if ours == theirs:
         sink.copy(at, len(ours))
         return
     places = [at]
     spots: dict[bytes, list[int]] = {}
-    for n, piece in enumerate(theirs.split(between)):
+    for n, piece in enumerate(theirs.split(_BETWEEN)):
         places.append(places[-1] + len(piece) + 1)
         spots.setdefault(piece, []).append(n)
     after = 0
-    for n, piece in enumerate(ours.split(between)):
+    for n, piece in enumerate(ours.split(_BETWEEN)):
         found = _next(spots.get(piece), after, piece)
         if found < 0:
-            sink.text(between + piece if n else piece)
+            sink.text(_BETWEEN + piece if n else piece)
             continue
         if n and found:
             # With what stands between it and the piece before.
             sink.copy(places[found] - 1, len(piece) + 1)
         else:
-            sink.text(between if n else b"")
+            sink.text(_BETWEEN if n else b"")
             sink.copy(places[found], len(piece))
         after = found + 1
 

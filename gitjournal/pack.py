@@ -31,7 +31,7 @@ from gitjournal.errors import disk_errors
 from gitjournal.files import sync_folder
 
 #: Object types as a pack numbers them.
-COMMIT, TREE, BLOB = 1, 2, 3
+COMMIT, TREE, BLOB, TAG = 1, 2, 3, 4
 OFS_DELTA, REF_DELTA = 6, 7
 
 # Level 2 of ISA-L: within 2 % of zlib's default on events of 1 KB, at a quarter of its time.
@@ -45,6 +45,9 @@ TRAILER_BYTES = 20
 #: One copy instruction reaches as far as this.
 MOST_COPIED = 0xFFFFFF
 _MAX_SMALL_OFFSET = 0x7FFFFFFF
+# Which bytes of a copy instruction there are, as its first byte says: those that are not 0.
+_NONZERO = b"\x00" + b"\x01" * 255
+_FLAGS = {bytes(n >> i & 1 for i in range(7)): bytes([0x80 | n]) for n in range(128)}
 # Lines of an index that are taken at a time.
 _LINES = 4096
 
@@ -86,15 +89,11 @@ def write(folder: Path, objects: Objects, *, keep: str | None = None, sync: bool
     """
 
     def fill(out: Out) -> Iterable[Entry]:
-        places: dict[bytes, int] = {}
+        trees = Trees(out)
         for kind, oid, data in objects:
-            if isinstance(data, Prefix):
-                delta = _delta(data)
-                head = entry_header(OFS_DELTA, len(delta)) + offset_header(out.offset - places[data[0]])
-                out.add(oid, head + _stored(delta))
+            if isinstance(data, Prefix) or kind == TREE:
+                trees.add(oid, data)
             else:
-                if kind == TREE:
-                    places[oid] = out.offset
                 out.add(oid, entry_header(kind, len(data)) + _deflate(data))
         return sorted(out.entries, key=itemgetter(0))
 
@@ -111,15 +110,16 @@ def release(pack: Path) -> None:
 class Out:
     """A pack being written: counts offsets, collects the index, hashes what passes."""
 
-    def __init__(self, file: IO[bytes], count: int) -> None:
+    def __init__(self, file: IO[bytes], count: int | None) -> None:
         self._file = file
+        self._count = count
         self._sha = sha1()
         self._parts: list[bytes] = []
         # Written in pieces of _HOLD bytes: here is where the next piece is due.
         self._due = _HOLD
         self.offset = 0
         self.entries: list[Entry] = []
-        self.raw(_HEADER.pack(b"PACK", 2, count))
+        self.raw(_HEADER.pack(b"PACK", 2, count or 0))
 
     def raw(self, data: bytes) -> None:
         """Append bytes of the pack as they are."""
@@ -145,16 +145,46 @@ class Out:
     def finish(self) -> bytes:
         """Append the checksum and return it."""
         self._pass_on()
+        if self._count is None:
+            self._say_count()
         checksum = self._sha.digest()
         self._file.write(checksum)
         return checksum
 
+    def _say_count(self) -> None:
+        """Put the number of objects, which is known only now, at the beginning of what has been written."""
+        self._file.seek(0)
+        self._file.write(_HEADER.pack(b"PACK", 2, len(self.entries)))
+        self._file.seek(0)
+        self._sha = sha1()
+        while piece := self._file.read(_HOLD):
+            self._sha.update(piece)
+
+
+class Trees:
+    """Takes the trees of a pack that is being written, each before those that are its prefixes."""
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+        self._places: dict[bytes, int] = {}
+
+    def add(self, oid: bytes, data: bytes | Prefix) -> None:
+        """Write a tree whole, or as one copy instruction against one that was written whole."""
+        out = self._out
+        if isinstance(data, Prefix):
+            delta = prefixed(data.base_size, data.copied, data.rest)
+            head = entry_header(OFS_DELTA, len(delta)) + offset_header(out.offset - self._places[data[0]])
+            out.add(oid, head + stored(delta))
+        else:
+            self._places[oid] = out.offset
+            out.add(oid, entry_header(TREE, len(data)) + _deflate(data))
+
 
 def _deflate(data: bytes) -> bytes:
-    return isal_zlib.compress(data, _LEVEL) if len(data) >= _STORE_BELOW else _stored(data)
+    return isal_zlib.compress(data, _LEVEL) if len(data) >= _STORE_BELOW else stored(data)
 
 
-def _stored(data: bytes) -> bytes:
+def stored(data: bytes) -> bytes:
     """A zlib stream of one stored block (RFC 1950, 1951)."""
     return b"%s%s%s" % (stored_head(len(data)), data, zlib.adler32(data).to_bytes(4, "big"))
 
@@ -182,15 +212,18 @@ def entry_header(kind: int, size: int) -> bytes:
 
 def offset_header(distance: int) -> bytes:
     """The base-128 number of an offset delta, in which each continued byte also adds one."""
+    if distance < 0x4080:
+        # Nearly all of a page's pieces.
+        return bytes((distance,)) if distance < 0x80 else bytes((0x7F + (distance >> 7), distance & 0x7F))
     out = [distance & 0x7F]
-    distance >>= 7
-    while distance:
+    while distance := distance >> 7:
         distance -= 1
         out.append(0x80 | (distance & 0x7F))
-        distance >>= 7
-    return bytes(reversed(out))
+    out.reverse()
+    return bytes(out)
 
 
+@lru_cache(maxsize=16384)
 def varint(number: int) -> bytes:
     """A whole number in base 128, lowest digits first."""
     out = bytearray()
@@ -201,9 +234,8 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _delta(prefix: Prefix) -> bytes:
-    """One copy instruction from the start of the base, and one that inserts the rest."""
-    _, base_size, copied, rest = prefix
+def prefixed(base_size: int, copied: int, rest: bytes) -> bytes:
+    """A delta that is the first ``copied`` bytes of its base, and then ``rest`` of at most 127 bytes."""
     begin = _copy_from_start(base_size, copied, len(rest))
     return b"%s%c%s" % (begin, len(rest), rest) if rest else begin
 
@@ -212,10 +244,17 @@ def _delta(prefix: Prefix) -> bytes:
 @lru_cache(maxsize=16384)
 def _copy_from_start(base_size: int, copied: int, inserted: int) -> bytes:
     """The sizes that a delta begins with, and the copy instruction for ``copied`` bytes from offset 0."""
-    parts = copied.to_bytes(3, "little")
-    flags = sum(0x10 << i for i in range(3) if parts[i])
-    copy = bytes([0x80 | flags, *(part for part in parts if part)])
-    return varint(base_size) + varint(copied + inserted) + copy
+    return varint(base_size) + varint(copied + inserted) + _copy(0, copied)
+
+
+def copied(base_size: int, at: int, size: int) -> bytes:
+    """A delta that is ``size`` bytes of its base from ``at`` on, at most `MOST_COPIED`."""
+    return varint(base_size) + varint(size) + _copy(at, size)
+
+
+def _copy(at: int, size: int) -> bytes:
+    parts = at.to_bytes(4, "little") + size.to_bytes(3, "little")
+    return _FLAGS[parts.translate(_NONZERO)] + parts.replace(b"\x00", b"")
 
 
 def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
@@ -243,9 +282,12 @@ def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
     return content + sha1(content).digest()
 
 
-def publish(folder: Path, count: int, fill: Callable[[Out], Iterable[Entry]], keep: str | None, sync: bool) -> Path:
+def publish(
+    folder: Path, count: int | None, fill: Callable[[Out], Iterable[Entry]], keep: str | None, sync: bool
+) -> Path:
     """Write temporary files, sync, then give them their names: ``.keep``, ``.pack``, last the ``.idx``.
 
+    ``count`` is the number of objects, None when that shows only at the end.
     ``fill`` writes the entries and returns the index lines in id order. Crashing before the ``.idx`` is named leaves
     files that no git reads; after it, a complete pack.
     """
@@ -281,7 +323,7 @@ def _temporary(folder: Path, prefix: str, made: list[Path], sync: bool) -> Itera
     """A new read-only file, on disk when the block ends; its path is added to ``made``."""
     fd, name = tempfile.mkstemp(prefix=prefix, dir=folder)
     made.append(Path(name))
-    with os.fdopen(fd, "wb", buffering=_HOLD) as file:
+    with os.fdopen(fd, "w+b", buffering=_HOLD) as file:
         yield file
         file.flush()
         os.fchmod(fd, 0o444)

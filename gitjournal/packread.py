@@ -42,7 +42,7 @@ _MOST_DELTAS = 4095
 _LEAST_DELTA = 4
 # Type, size, base and, if it is short, the content of an entry.
 _HEAD = 128
-# A tree's delta as `pack` writes it copies the beginning of its base and inserts one id, or none.
+# A delta as `pack` writes it copies once from its base and inserts one id, or none.
 _MOST_PREFIX = 40
 _INSERTED_ID = 1 + 20
 _WORD = struct.Struct(">I").unpack_from
@@ -53,6 +53,8 @@ _MOST_SCANNED = 512
 # Ids that are asked for before an index of at most so many is taken into memory, for one pack at a time.
 _MANY_ASKED = 1000
 _MOST_TABLED = 250_000
+# An index of so many is not worth giving back.
+_SMALL_INDEX = 10_000
 # The bit of an offset that is in the table of those that do not fit.
 _LARGE_OFFSET = 0x80000000
 _FANOUT = 8
@@ -181,6 +183,11 @@ class Pack:
     def forget(self) -> None:
         """Give back the memory for which others than the next ids are asked."""
         self._table, self._asked = None, 0
+
+    def give_back(self) -> None:
+        """Let the system take the memory of the index; it is read from the disk's cache when it is wanted again."""
+        if self.count > _SMALL_INDEX:
+            self._idx.madvise(mmap.MADV_DONTNEED)
 
     def _narrowed(self, oid: bytes, low: int, high: int) -> tuple[int, int]:
         """Where between ``low`` and ``high`` an id must be, if it is there."""
@@ -413,9 +420,9 @@ def apply_delta(base: bytes, delta: bytes, most: int = MAX_OBJECT, kind: bytes =
         begin, rest = delta, b""
         if delta.startswith(b"\x14", -_INSERTED_ID):
             begin, rest = delta[:-_INSERTED_ID], delta[1 - _INSERTED_ID :]
-        source, target, copied = _one_copy(begin)
-        if source == len(base) and copied <= source and copied + len(rest) == target <= most:
-            return base[:copied] + rest
+        source, target, at, copied = _one_copy(begin)
+        if source == len(base) and at + copied <= source and copied + len(rest) == target <= most:
+            return base[at : at + copied] + rest
     try:
         source, at = _read_varint(delta, 0)
         target, at = _read_varint(delta, at)
@@ -434,16 +441,16 @@ def apply_delta(base: bytes, delta: bytes, most: int = MAX_OBJECT, kind: bytes =
 
 
 @lru_cache(maxsize=16384)
-def _one_copy(delta: bytes) -> tuple[int, int, int]:
-    """(size of the base, size of what is made, bytes copied) when a delta copies once, from 0; else three times -1."""
+def _one_copy(delta: bytes) -> tuple[int, int, int, int]:
+    """(size of the base, size of what is made, what is copied from where) of a delta that copies once; else -1."""
     with suppress(IndexError, BadPack):
         source, at = _read_varint(delta, 0)
         target, at = _read_varint(delta, at)
         if delta[at] & 0x80:
             offset, copied, at = _read_copy(delta, at)
-            if offset == 0 and at == len(delta):
-                return source, target, copied
-    return -1, -1, -1
+            if at == len(delta):
+                return source, target, offset, copied
+    return -1, -1, -1, -1
 
 
 def _run_delta(base: bytes, delta: bytes, at: int, target: int) -> bytes:
@@ -579,6 +586,9 @@ class Packs:
     def refresh(self) -> bool:
         """Look at the folder again. True when its packs have changed."""
         before = self._look.names
+        # Who asks for ids here and there, as an import does, would in time have all indexes in memory.
+        for pack in self._look.packs.values():
+            pack.give_back()
         return self._look_again().names != before
 
     def _look_again(self) -> _Look:

@@ -11,12 +11,12 @@ from collections.abc import Generator
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
-from gitjournal.pack import BLOB, COMMIT, TREE
+from gitjournal.pack import BLOB, COMMIT, TAG, TREE
 
 #: How much of a pack is read at once.
 WINDOW = 128 * 1024
 #: Kinds of objects that are no deltas, by the number that an entry of a pack has for them.
-KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob"}
+KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob", TAG: b"tag"}
 # No size of an object has more bits than this.
 _MOST_BITS = 60
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gitjournal.errors import Refused, StorageError, UsageError, disk_errors
-from gitjournal.files import open_regular, read_regular, sync_folder
+from gitjournal.files import make_once, open_regular, read_regular
 from gitjournal.store import Store
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def key(store: Store) -> bytes:
     path = key_path(store)
     with disk_errors(f"keep the key {path}"):
         if not path.exists():
-            _make(path)
+            make_once(path, os.urandom(_KEY_BYTES).hex().encode() + b"\n")
         fd = open_regular(path, os.O_NOFOLLOW)
         with os.fdopen(fd, "rb") as file:
             mode = os.fstat(fd).st_mode & 0o777
@@ -188,20 +188,3 @@ def key(store: Store) -> bytes:
     raise StorageError(
         f"{path} is no key of {_KEY_BYTES} bytes in hex", hint="Bring it back from a backup, or remove it."
     )
-
-
-def _make(path: Path) -> None:
-    """Write a new key. Of several processes that do so at once, one wins, and all read its key."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(os.urandom(_KEY_BYTES).hex().encode() + b"\n")
-            file.flush()
-            os.fsync(fd)
-        with suppress(FileExistsError):
-            os.link(fresh, path)
-    finally:
-        fresh.unlink()
-    sync_folder(path.parent)

@@ -13,13 +13,13 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gitjournal import loose, pack, refs, repack, tiers
+from gitjournal import git, loose, pack, pages, refs, repack, tiers
 from gitjournal.errors import (
     BadRef,
     ConflictError,
@@ -61,6 +61,7 @@ _BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/[^/]+)/")
 _NOTHING = (b"", b"", 0)
 #: What `Store.loose_refs` has of a ref that cannot be read.
 UNREAD = "?"
+_DANGLING = re.compile(r"^dangling (?:blob|commit) ([0-9a-f]{40})$", re.MULTILINE)
 _COMMIT_ID = re.compile(rb"[0-9a-f]{40}")
 _LOOSE_REF = re.compile(rb"([0-9a-f]{40})\n")
 # For a longer config the pattern takes 100 times its size.
@@ -138,6 +139,8 @@ class Store:
         self.prefix = prefix
         self.pack_folder = path / "objects" / "pack"
         self._packs = Packs(self.pack_folder)
+        # The folders of loose objects, mostly none, as of the last look; None before it.
+        self._loose: frozenset[str] | None = None
         self._borrowed = [Packs(folder / "pack") for folder in loose.alternates(path / "objects")]
         self._packed = PackedRefs(self._folder)
         #: Who reads events before they are asked for (`ahead.reading`), if anybody does.
@@ -249,11 +252,12 @@ class Store:
             return False
 
     def has(self, oid: bytes, *, refresh: bool = True) -> bool:
-        """Whether the object is there; without ``refresh``, as of the last look at the pack folder."""
+        """Whether the object is there; without ``refresh``, as of the last `refresh`."""
         if self._packs.has(oid, refresh=refresh):
             return True
         name = oid.hex()
-        # Not by a Path: imports ask for each side file.
+        if not refresh and self._loose is not None and name[:2] not in self._loose:
+            return False
         with suppress(OSError):
             os.stat(f"{self._folder}/objects/{name[:2]}/{name[2:]}")
             return True
@@ -268,12 +272,20 @@ class Store:
             return frozenset()
 
     def refresh(self) -> None:
-        """Look again at the pack folder."""
+        """Look again at the pack folder, and which folders of loose objects there are."""
         self._packs.refresh()
+        self._loose = frozenset(names(self.path / "objects"))
 
     def write_pack(self, objects: pack.Objects, *, keep: str, sync: bool = True) -> Path:
         """Write a pack that stays until `release`. StorageError."""
         return pack.write(self.pack_folder, objects, keep=keep, sync=sync)
+
+    def write_pages(self, objects: Iterable[pack.PackObject], *, keep: str) -> Path:
+        """As `write_pack`, smaller and slower to read here and there: for what was written long ago. StorageError."""
+        return pages.write(self.pack_folder, objects, self._page_key(), keep=keep)
+
+    def _page_key(self) -> bytes:
+        return pages.key(self.path / "gitjournal" / "pages.key")
 
     def release(self, written: Path) -> None:
         """Let git repack and prune a pack again, now that a ref reaches it."""
@@ -295,9 +307,15 @@ class Store:
 
     def repack(self, progress: repack.Progress | None = None) -> repack.Saved | None:
         """Write all packs anew as one, as small as can be. StorageError, VerificationError."""
-        saved = repack.repack(self.pack_folder, self.path / "gitjournal" / "fold.lock", progress)
+        lock = self.path / "gitjournal" / "fold.lock"
+        saved = repack.repack(self.pack_folder, lock, self._page_key(), self._dangling, progress)
         self.refresh()
         return saved
+
+    def _dangling(self) -> set[bytes]:
+        """The objects that no ref, log or other object leads to, as git sees it. StorageError."""
+        said = git.run(self.path, "fsck", "--connectivity-only", "--dangling", "--no-progress", check=False)
+        return {bytes.fromhex(oid) for oid in _DANGLING.findall(said)}
 
     def check_writable(self) -> None:
         """Raise UsageError when the branches here are only copies of another's.
@@ -658,6 +676,8 @@ def create(path: Path) -> None:
         config["receive.denyNonFastForwards"] = True
         config["receive.denyDeletes"] = True
         config["transfer.fsckObjects"] = True
+        # gj folds the packs by itself. git would unpack what is only a page, and wait two weeks to remove it.
+        config["gc.auto"] = 0
         os.chmod(path, 0o700)
     except (OSError, pygit2.GitError) as error:
         raise StorageError(f"cannot make a journal at {path}: {error}") from None

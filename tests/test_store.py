@@ -428,6 +428,17 @@ def test_loose_objects_are_read(store: Store, repo: Path) -> None:
         assert not store.holds(one.oid, KIND_NAMES[one.kind], one.data + b"x")
 
 
+def test_loose_objects_are_known_as_of_the_last_refresh(store: Store, repo: Path) -> None:
+    one, two = pack_order(derive(chain(2)))[:2]
+    as_loose(repo, one)
+    store.refresh()
+    assert store.has(one.oid, refresh=False) and not store.has(two.oid, refresh=False)
+    as_loose(repo, two)
+    assert store.has(two.oid)
+    store.refresh()
+    assert store.has(two.oid, refresh=False)
+
+
 def test_objects_of_an_alternate_are_read(store: Store, repo: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.git"
     storage.create(other)
