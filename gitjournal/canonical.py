@@ -31,6 +31,8 @@ except ImportError:  # no wheel for this platform, perhaps: the reference does e
     orjson = None  # type: ignore[assignment,unused-ignore]
 
 MAX_DEPTH = 64
+#: What `loads_printed` gives when it cannot tell.
+UNPROVEN: Any = object()
 _LIMIT = 2**53
 
 _TOO_DEEP = f"nesting deeper than {MAX_DEPTH} levels"
@@ -75,7 +77,7 @@ def loads(data: bytes) -> Any:
     """
     if FAST and type(data) is bytes:
         value = _loads_fast(data, _AS_IS)
-        if value is not _UNPROVEN:
+        if value is not UNPROVEN:
             return value
     return _loads_strict(data)
 
@@ -88,7 +90,7 @@ def loads_canonical(data: bytes) -> Any:
     """
     if FAST and type(data) is bytes:
         value = _loads_fast(data, _SORTED)
-        if value is not _UNPROVEN:
+        if value is not UNPROVEN:
             return value
     value = _loads_strict(data)
     canonical = dumps(value)
@@ -97,12 +99,20 @@ def loads_canonical(data: bytes) -> Any:
     return value
 
 
+def loads_printed(data: bytes, depth: int) -> Any:
+    """The value of a text that is printed as orjson and ``JSON.stringify`` print it, nested ``depth`` levels at most.
+
+    It is then what every strict parser reads in it, with nothing rounded. `UNPROVEN` for any other text, be it JSON
+    or not: quick, and no judgement.
+    """
+    return _loads_fast(data, _AS_IS, MAX_DEPTH - depth) if FAST else UNPROVEN
+
+
 # The fast path
 
 
 _SORTED = orjson.OPT_STRICT_INTEGER | orjson.OPT_SORT_KEYS if orjson else 0
 _AS_IS = orjson.OPT_STRICT_INTEGER if orjson else 0
-_UNPROVEN = object()
 
 
 def _dumps_fast(value: object) -> bytes | None:
@@ -118,8 +128,8 @@ def _dumps_fast(value: object) -> bytes | None:
     return None if _may_hold_astral(text) and _has_astral_name(value) else text
 
 
-def _loads_fast(data: bytes, option: int) -> Any:
-    """The value if orjson prints it as the same bytes again, else _UNPROVEN.
+def _loads_fast(data: bytes, option: int, level: int = 0) -> Any:
+    """The value, at ``level``, if orjson prints it as the same bytes again, else UNPROVEN.
 
     Equal bytes prove that names are unique, nothing is escaped or spaced in another way, text is valid UTF-8
     and integers are below 2^53, as orjson would have printed anything else otherwise, or refused it.
@@ -127,17 +137,17 @@ def _loads_fast(data: bytes, option: int) -> Any:
     try:
         value = orjson.loads(data)
         if orjson.dumps(value, option=option) != data:
-            return _UNPROVEN
+            return UNPROVEN
         kind = type(value)
         # Containers at once: one call less for each text.
         items, depth = (value.values(), 1) if kind is dict else (value, 1) if kind is list else ((value,), 0)
-        if not _is_plain(items, depth):
-            return _UNPROVEN
+        if not _is_plain(items, level + depth):
+            return UNPROVEN
         # Names above U+FFFF are sorted in another way, and no order is asked for where names may stand as they are.
         if option == _SORTED and _may_hold_astral(data) and _has_astral_name(value):
-            return _UNPROVEN
+            return UNPROVEN
     except (ValueError, TypeError, RecursionError):
-        return _UNPROVEN
+        return UNPROVEN
     return value
 
 

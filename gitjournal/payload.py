@@ -223,13 +223,14 @@ def refer(value: Any, raw_value: Any, k: int, limit: int = REF_BYTES) -> Any:
     Both are wrapped values. Long means ``limit`` UTF-8 bytes or more; of equal strings the first in document order is
     taken. A wrapped string (lone surrogates) counts as well.
     """
+    around = [value]
     wanted: set[str | tuple[str]] = set()
-    _find([value], limit, wanted)
-    if not wanted:
+    holders: set[int] = set()
+    if not _find(around, limit, wanted, holders):
         return value
     places: dict[str | tuple[str], list[str | int]] = {}
     _collect(raw_value, [], limit, wanted, places)
-    return _replace(value, k, limit, places) if places else value
+    return _replace(around, k, limit, places, holders)[0] if places else value
 
 
 def _key(node: Any, limit: int) -> str | tuple[str] | None:
@@ -246,21 +247,27 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _find(node: Any, limit: int, wanted: set[str | tuple[str]]) -> None:
-    """Note the long strings in a container."""
-    for item in node.values() if type(node) is dict else node if type(node) is list else ():
+def _find(node: Any, limit: int, wanted: set[str | tuple[str]], holders: set[int]) -> bool:
+    """Note the long strings in a container, and the ids of the containers that hold one; whether this one does."""
+    holds = False
+    for item in node.values() if type(node) is dict else node:
         kind = type(item)
         if kind is str:
             # Most are short, and a character has four bytes at most.
             if 4 * len(item) >= limit and (key := _key(item, limit)) is not None:
                 wanted.add(key)
+                holds = True
         elif kind is list:
-            _find(item, limit, wanted)
+            holds |= _find(item, limit, wanted, holders)
         elif kind is dict:
-            if (key := _key(item, limit)) is not None:
+            if len(item) != 1 or not _is_tag(item):
+                holds |= _find(item, limit, wanted, holders)
+            elif (key := _key(item, limit)) is not None:
                 wanted.add(key)
-            elif not _is_tag(item):
-                _find(item, limit, wanted)
+                holds = True
+    if holds:
+        holders.add(id(node))
+    return holds
 
 
 def _collect(
@@ -277,41 +284,46 @@ def _collect(
             if 4 * len(item) >= limit and item in wanted and item not in places:
                 places[item] = [*path, step]
         elif kind is dict or kind is list:
-            key = _key(item, limit) if kind is dict else None
-            if key is not None:
-                if key in wanted and key not in places:
-                    places[key] = [*path, step]
-            elif kind is list or not _is_tag(item):
+            if kind is list or len(item) != 1 or not _is_tag(item):
                 path.append(step)
                 _collect(item, path, limit, wanted, places)
                 path.pop()
+            elif (key := _key(item, limit)) in wanted and key not in places:
+                places[key] = [*path, step]
         if len(places) == len(wanted):
             return
 
 
 def _pointer(path: list[str | int]) -> str:
+    text = "/" + "/".join(map(str, path))
+    if "~" not in text and text.count("/") == len(path):
+        return text
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def _replace(node: Any, k: int, limit: int, places: dict[str | tuple[str], list[str | int]]) -> Any:
-    kind = type(node)
-    if kind is str:
-        if 4 * len(node) < limit:
-            return node
-    elif kind is not dict and kind is not list:
-        return node
-    key = _key(node, limit)
-    if key is not None:
-        return {REF_TAG: [k, _pointer(places[key])]} if key in places else node
-    if kind is dict and not _is_tag(node):
-        return {name: _replace(item, k, limit, places) for name, item in node.items()}
-    return [_replace(item, k, limit, places) for item in node] if kind is list else node
+def _replace(node: Any, k: int, limit: int, places: dict[str | tuple[str], list[str | int]], holders: set[int]) -> Any:
+    """A copy of a container in ``holders``, with references; containers without a long string are the same ones."""
+    new = node.copy()
+    for step, item in node.items() if type(node) is dict else enumerate(node):
+        kind = type(item)
+        if kind is str or (kind is dict and len(item) == 1):
+            key = item if kind is str else _key(item, limit)
+            if key in places:
+                new[step] = {REF_TAG: [k, _pointer(places[key])]}
+                continue
+        if (kind is dict or kind is list) and id(item) in holders:
+            new[step] = _replace(item, k, limit, places, holders)
+    return new
 
 
 def wrappers(value: Any) -> int:
-    """How many ``$gj:json`` and ``$gj:b64`` tags stand in ``value``."""
+    """How many ``$gj:json`` and ``$gj:b64`` tags stand in ``value``, an array or object."""
     if type(value) is dict:
-        if len(value) == 1 and not value.keys().isdisjoint((JSON_TAG, B64_TAG)):
+        if len(value) == 1 and (JSON_TAG in value or B64_TAG in value):
             return 1
-        return sum(map(wrappers, value.values()))
-    return sum(map(wrappers, value)) if type(value) is list else 0
+        value = value.values()
+    found = 0
+    for item in value:
+        if type(item) is dict or type(item) is list:
+            found += wrappers(item)
+    return found

@@ -50,6 +50,11 @@ _PATTERNS = {
     "salt": re.compile(r"[A-Za-z0-9_-]{21}[AQgw]"),
     "data_sha256": _HASH,
 }
+# What is said of a side file: always, and at most.
+_DESCRIBED = frozenset({"sha256", "size", "media_type"})
+_NAMED = _DESCRIBED | {"name"}
+# In canonical JSON: what begins a member named $gj: or a string, and is no plain reference into the first side file.
+_NO_REFERENCE = re.compile(rb'"\$gj:(?:(?<!\{"\$gj:)|(?!ref":\[1,"/[^"\\]*"\]\}))')
 _MEDIA_TYPE = re.compile(r"[\x20-\x7e]{1,127}")
 #: Characters that no id and no name may hold.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -105,7 +110,7 @@ def check_members(members: Any) -> None:
     for name in WORDING:
         if name in keys and not _holds(name, members[name]):
             code = "bad-epoch" if name == "epoch" else "bad-member"
-            raise FormatError(code, f"{name} {members[name]!r} {WORDING[name]}", seq=seq, where=f"/{name}")
+            raise FormatError(code, f"{name} {members[name]!r:.80} {WORDING[name]}", seq=seq, where=f"/{name}")
     _check_payload(members, seq)
     check_place(seq, members["type"], first=members["prev"] is None, withheld="data_sha256" in members)
 
@@ -178,7 +183,7 @@ def check_files(files: object, seq: int) -> None:
     for number, entry in enumerate(files):
         good = (
             type(entry) is dict
-            and {"sha256", "size", "media_type"} <= entry.keys() <= {"sha256", "size", "media_type", "name"}
+            and _DESCRIBED <= entry.keys() <= _NAMED
             and _match(_HASH, entry["sha256"])
             and type(entry["size"]) is int
             and entry["size"] >= 0
@@ -202,7 +207,15 @@ def check_tags(data: Mapping[str, Any], count: int, seq: int) -> None:
     for node in _objects(data):
         for name in node:
             if name.startswith("$gj:") and not (len(node) == 1 and _is_tag(name, node[name], count)):
-                raise FormatError("bad-member", f"member {name!r} is not a well-formed $gj: tag", seq=seq)
+                raise FormatError("bad-member", f"member {name!r:.80} is not a well-formed $gj: tag", seq=seq)
+
+
+def only_references(data: bytes) -> bool:
+    """Whether every tag in canonical JSON is a plain reference into the first side file, of which there is one.
+
+    Of imported events most are, and `check_tags` need not walk through them.
+    """
+    return _NO_REFERENCE.search(data) is None
 
 
 def refuse_tags(data: Mapping[str, Any], seq: int) -> None:
@@ -210,7 +223,7 @@ def refuse_tags(data: Mapping[str, Any], seq: int) -> None:
     for node in _objects(data):
         for name in node:
             if name.startswith("$gj:"):
-                raise FormatError("bad-member", f"member name {name!r}: names in $gj: are the journal's own", seq=seq)
+                raise FormatError("bad-member", f"member name {name!r:.80}: names in $gj: are ours", seq=seq)
 
 
 def _objects(data: Any) -> Iterator[Mapping[str, Any]]:

@@ -85,6 +85,46 @@ class Draft(NamedTuple):
     files: Sequence[FileBlob] = ()
 
 
+class Printed(NamedTuple):
+    """A `Draft` whose payload is bytes and has been checked: ``data``, and ``listed`` for what is said of ``files``."""
+
+    type: str
+    data: bytes
+    actor: str
+    turn: str | None
+    ts: str | None
+    files: Sequence[FileBlob]
+    listed: bytes
+
+
+def compact(draft: Draft) -> Draft | Printed:
+    """The draft in less memory, for who keeps many; itself when something is special in it, or wrong."""
+    try:
+        made = _printed(draft)
+    except (FormatError, TypeError):
+        return draft
+    if made is None:
+        return draft
+    return Printed(draft.type, made[0], draft.actor, draft.turn, draft.ts, draft.files, made[1])
+
+
+def _printed(draft: Draft) -> tuple[bytes, bytes] | None:
+    """Payload and side files as canonical JSON; None when something is special in them. FormatError, TypeError."""
+    if type(draft.data) is not dict:
+        return None
+    # Within a list, so that the payload is at level 2, as it is in the event.
+    data = canonical.dumps([draft.data])[1:-1]
+    if not draft.files:
+        return None if payload.may_be_moved(data) or may_hold_tags(data) else (data, b"")
+    if len(data) >= rules.SIDE_FILE_BYTES:
+        return None
+    entries = [file.entry for file in draft.files]
+    rules.check_files(entries, 0)
+    if not rules.only_references(data):
+        rules.check_tags(draft.data, len(entries), 0)
+    return data, canonical.dumps(entries)
+
+
 def now() -> str:
     """The wall clock as an event's ``ts``."""
     return _stamp(time.time_ns() // 1_000_000)
@@ -134,7 +174,7 @@ class Writer:
         Fenced (an ``epoch`` below that of the head) and StorageError.
         """
         if durability not in ("disk", "os", "commit"):
-            raise UsageError(f"durability {durability!r} is not one of disk, os, commit")
+            raise UsageError(f"durability {durability!a:.80} is not one of disk, os, commit")
         if epoch is not None and epoch < 1:
             raise UsageError(f"epoch {epoch} is not 1 or more")
         chain.store.check_writable()
@@ -221,7 +261,7 @@ class Writer:
             self._guard(expected_seq)
             return self._store([self._build(draft, self._head)])[0]
 
-    def append_many(self, drafts: Iterable[Draft], *, expected_seq: int | None = None) -> list[Appended]:
+    def append_many(self, drafts: Iterable[Draft | Printed], *, expected_seq: int | None = None) -> list[Appended]:
         """Append a batch with one sync. Batches beyond 4,096 events or 4 MiB are stored piece by piece.
 
         Each piece is stored whole or not at all, and an error tells of the piece it happened in.
@@ -257,25 +297,32 @@ class Writer:
         if failed:
             raise StorageError(failed, hint="Open the session again: it recovers what is on disk.")
         self._lease.check()
+        if expected_seq is None:
+            return
+        if not isinstance(expected_seq, int) or isinstance(expected_seq, bool) or expected_seq < 0:
+            raise UsageError(f"expected_seq is {expected_seq!a:.80}, not the number of an event")
         head_seq = self._head.seq if self._head else 0
-        if expected_seq is not None and expected_seq != head_seq:
+        if expected_seq != head_seq:
             raise ConflictError(
                 f"{self.chain.name} is at seq {head_seq}, expected {expected_seq}",
                 head_seq=head_seq,
                 hint="Read the new events and decide again.",
             )
 
-    def _built(self, drafts: Iterable[Draft]) -> Iterator[Pending]:
-        head = self._head
+    def _built(self, drafts: Iterable[Draft | Printed]) -> Iterator[Pending]:
+        head: Appended | Event | None = self._head
         for draft in drafts:
             built = self._build(draft, head)
-            head = Appended(built.event.seq, built.event.hash)
+            head = built.event
             yield built
 
-    def _build(self, draft: Draft, head: Appended | None) -> Pending:
+    def _build(self, draft: Draft | Printed, head: Appended | Event | None) -> Pending:
         event = self._plain(draft, head)
         if event is not None:
-            return Pending(event)
+            return Pending(event, draft.files)
+        if isinstance(draft, Printed):
+            data = canonical.loads(draft.data)
+            draft = Draft(draft.type, data, draft.actor, draft.turn, draft.ts, draft.files)
         members = self._members(draft, head)
         text = canonical.dumps(members)
         files = draft.files
@@ -288,21 +335,21 @@ class Writer:
                 text = canonical.dumps(members)
         return Pending(Event.build(members, text), files)
 
-    def _plain(self, draft: Draft, head: Appended | None) -> Event | None:
+    def _plain(self, draft: Draft | Printed, head: Appended | Event | None) -> Event | None:
         """The event of a draft in which nothing is special; None when `_build` has to look, or to say what is wrong."""
-        if head is None or draft.ts is not None or draft.files or type(draft.data) is not dict:
+        if head is None:
             return None
-        salt = next(self._salts)
         try:
-            # Within a list, so that the payload is at level 2, as it is in the event.
-            data = canonical.dumps([draft.data])[1:-1]
-            if payload.may_be_moved(data) or may_hold_tags(data):
+            made = (draft.data, draft.listed) if isinstance(draft, Printed) else _printed(draft)
+            if made is None:
                 return None
-            return self._envelope.event(head.seq + 1, head.hash, now(), draft.type, draft.actor, draft.turn, data, salt)
+            data, files = made
+            kind, actor, turn, ts, salt = draft.type, draft.actor, draft.turn, draft.ts or now(), next(self._salts)
+            return self._envelope.event(head.seq + 1, head.hash, ts, kind, actor, turn, data, salt, files)
         except (FormatError, TypeError):
             return None
 
-    def _members(self, draft: Draft, head: Appended | None) -> dict[str, Any]:
+    def _members(self, draft: Draft, head: Appended | Event | None) -> dict[str, Any]:
         members: dict[str, Any] = {
             "v": rules.VERSION,
             "session": self.chain.name.session,
@@ -426,7 +473,9 @@ class Writer:
         deriver = self._deriver.copy()
         try:
             sign = self._sign if self._signer else None
-            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note, sign)
+            # What is imported comes in long runs and is read from end to end.
+            paged = not self._live
+            ids = publish(self.store, deriver, todo, self.chain.ref, self._git, self._note, sign, paged=paged)
         except ConflictError as error:
             self._failed = f"somebody else moved the ref of {self.chain.name}: {error}"
             raise
@@ -529,7 +578,9 @@ def _pieces(items: Iterable[Pending]) -> Iterator[list[Pending]]:
     size = 0
     for item in items:
         piece.append(item)
-        size += len(item.event.raw) + sum(len(file.data) for file in item.files)
+        size += len(item.event.raw)
+        for file in item.files:
+            size += len(file.data)
         if len(piece) >= _BATCH_EVENTS or size >= FLUSH_BYTES:
             yield piece
             piece, size = [], 0

@@ -35,9 +35,9 @@ from gitjournal.errors import (
 )
 from gitjournal.event import Event
 from gitjournal.journal import Journal, Session
-from gitjournal.objects import Deriver, git_id
+from gitjournal.objects import Deriver, git_id, side_file
 from gitjournal.refs import Name
-from gitjournal.writer import Draft, Writer
+from gitjournal.writer import Draft, Printed, Writer, compact
 
 
 def draft(n: int, **more: Any) -> Draft:
@@ -1201,6 +1201,64 @@ def test_processes_take_turns_on_one_session(journal: Journal) -> None:
 
 
 # --- writer and chain by themselves ----------------------------------------------------------------
+
+
+RAW = side_file(b'{"a":"b"}', "application/json", "raw")
+
+
+def kept(one: Draft) -> Draft:
+    return one
+
+
+@pytest.mark.parametrize("keep", [kept, compact])
+def test_drafts_in_less_memory_are_the_same_events(journal: Journal, keep: Callable[[Draft], Any]) -> None:
+    some = [
+        Draft("message", {"text": "é😀"}, "user", "t1", "2026-01-02T03:04:05.678Z", [RAW]),
+        Draft("message", {"text": {"$gj:ref": [1, "/a"]}}, files=[RAW], ts="2026-01-02T03:04:06.000Z"),
+        Draft("message", {"text": {"$gj:json": "1e400"}}, files=[RAW], ts="2026-01-02T03:04:06.000Z"),
+        Draft("message", {"text": "x" * 70_000}, files=[RAW], ts="2026-01-02T03:04:07.000Z"),
+        Draft("message", {"text": "y" * 70_000}, ts="2026-01-02T03:04:07.000Z"),
+        Draft("message", {"n": 1.0, "\U00010000": 0}, ts="2026-01-02T03:04:08.000Z"),
+    ]
+    journal.session(
+        "s", create=True, epoch=1, salted=False, start=Draft("session.start", {}, ts="2026-01-02T03:04:05.000Z")
+    ).close()
+    with Writer(journal.chain(Name("s")), epoch=1, salted=False) as one:
+        head = one.append_many([keep(each) for each in some])[-1]
+    assert [isinstance(compact(each), Printed) for each in some] == [True, True, True, False, False, True]
+    # As before there was a second way to make them.
+    assert head.hash == "94b16c0d25bb2d82d02276f599ccb42fdf7274442ccd9af25eb3ba5b8a837a9c"
+    assert [journal.event("s", 3).data["text"], journal.event("s", 6).data["text"]] == ["b", "y" * 70_000]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Draft("Message", {}, files=[RAW]),
+        Draft("message", {}, "no actor", files=[RAW]),
+        Draft("message", {}, turn="no turn", files=[RAW]),
+        Draft("message", {}, ts="2026-02-30T00:00:00.000Z", files=[RAW]),
+        Draft("message", {"a": {"$gj:ref": [2, "/a"]}}, files=[RAW]),
+        Draft("message", {"a": 2**53}, files=[RAW]),
+        Draft("message", {}, files=[RAW._replace(entry={**RAW.entry, "media_type": "\n"})]),
+        Draft("message", {}, files=[RAW._replace(entry={**RAW.entry, "more": 1})]),
+        Draft("message", []),  # type: ignore[arg-type]
+    ],
+)
+def test_a_bad_draft_in_less_memory_is_refused_in_the_same_words(journal: Journal, bad: Draft) -> None:
+    journal.session("s", create=True).close()
+    refusals = []
+    with Writer(journal.chain(Name("s")), epoch=1, salted=False) as one:
+        for each in (bad, compact(bad)):
+            with pytest.raises(FormatError) as refusal:
+                one.append_many([each])
+            refusals.append((refusal.value.code, str(refusal.value)))
+    assert refusals[0] == refusals[1] and numbers(journal) == []
+
+
+def test_a_batch_of_a_session_takes_no_payload_that_was_checked_elsewhere(journal: Journal) -> None:
+    with journal.session("s", create=True) as s, pytest.raises(UsageError):
+        s.append_many([compact(draft(1))])  # type: ignore[list-item]
 
 
 def test_writer_without_an_event(journal: Journal) -> None:

@@ -297,10 +297,11 @@ def test_every_flip_of_every_byte_agrees() -> None:
 def in_envelope(made: dict[str, Any]) -> Event | None:
     """What a live writer makes of the members in one go; None when it leaves them to `Event.build`."""
     data, salt = canonical.dumps([made["data"]])[1:-1], made.get("salt", "").encode()
+    files = canonical.dumps(made["files"]) if "files" in made else b""
     envelope = Envelope(made["session"], made["epoch"])
     try:
         return envelope.event(
-            made["seq"], made["prev"], made["ts"], made["type"], made["actor"], made.get("turn"), data, salt
+            made["seq"], made["prev"], made["ts"], made["type"], made["actor"], made.get("turn"), data, salt, files
         )
     except (FormatError, TypeError):
         return None
@@ -308,14 +309,14 @@ def in_envelope(made: dict[str, Any]) -> Event | None:
 
 @given(valid_members(withheld=False))
 def test_an_envelope_holds_what_building_makes(made: dict[str, Any]) -> None:
-    if made["seq"] > 1 and "files" not in made:
+    if made["seq"] > 1:
         assert in_envelope(made) == Event.build(made)
 
 
 @given(valid_members(withheld=False), st.sampled_from(["ts", "type", "actor", "turn"]), st.one_of(odd_values, text))
 def test_an_envelope_takes_nothing_that_building_refuses(made: dict[str, Any], key: str, odd: Any) -> None:
     made[key] = odd
-    if made["seq"] == 1 or "files" in made or (key == "turn" and odd is None):
+    if made["seq"] == 1 or (key == "turn" and odd is None):
         return
     found = in_envelope(made)
     assert found is None or found == Event.build(made)
@@ -509,6 +510,19 @@ def test_any_other_name_that_begins_like_a_tag_is_refused(tag: Any, place: Any) 
     assert code_of(rfc8785.dumps(made)) == "bad-member"
     with pytest.raises(FormatError, match=r"\$gj:"):
         Event.build(made)
+
+
+@pytest.mark.parametrize("tag", [tag for tag in GOOD_TAGS + BAD_TAGS if tag != {"$gj:ref": [1, "/a~0/1"]}])
+@pytest.mark.parametrize("place", PLACES)
+def test_every_tag_but_a_plain_reference_is_looked_at(tag: Any, place: Any) -> None:
+    assert not rules.only_references(canonical.dumps(place(tag)))
+
+
+def test_plain_references_need_no_look() -> None:
+    refs = [{"$gj:ref": [1, "/a/0"]}, {"x": {"$gj:ref": [1, "/ä b"]}, "text": "$gj and {"}]
+    assert rules.only_references(canonical.dumps(refs)) and rules.only_references(b'{"a":"$"}')
+    assert not rules.only_references(canonical.dumps([*refs, {"$gj:ref": [1, "/a"], "more": 1}]))
+    assert not rules.only_references(canonical.dumps([*refs, {"!": 1, "$gj:ref": [1, "/a"]}]))
 
 
 def test_a_tag_in_a_tuple_or_in_escapes_does_not_slip_through() -> None:

@@ -87,6 +87,43 @@ def test_both_parsers_wrap_alike(value: Any) -> None:
     assert key(wrap(text)) == key(slow)
 
 
+@given(values, st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
+@settings(max_examples=600, deadline=None)
+def test_what_is_printed_as_usual_is_wrapped_alike(value: Any, separators: tuple[str, str], escaped: bool) -> None:
+    text = json.dumps(value, separators=separators, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
+    found = foreign.printed(text)
+    assert found is canonical.UNPROVEN or repr(found) == repr(wrap(text))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":[1,-2,0.5,"é😀$",null,true],"b":{"c":"\\n"}}', "[]", '"x"', "null", "[" * 40 + "]" * 40]
+)
+def test_the_usual_print_is_read_at_once(text: str) -> None:
+    found = foreign.printed(text.encode())
+    assert found is not canonical.UNPROVEN and repr(found) == repr(wrap(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"a":1}', '{"$gj:ref":[1,"/a"]}', '{"a": 1}', "[1.0]", "[1e5]", "[0.10]", "[-0]", "[-0.0]", "[NaN]",
+        "[9007199254740992]", "[0.1000000000000000055]", "[1e400]", '["\\u0061"]', '["\\ud800"]', "[" * 41 + "]" * 41,
+        "[1] 2", "{", "", "\ufeff[1]", "[\"\x00\"]",
+    ],
+)  # fmt: skip
+def test_what_is_printed_otherwise_is_left_to_the_parsers(text: str) -> None:
+    assert foreign.printed(text.encode()) is canonical.UNPROVEN
+
+
+def test_bytes_that_are_no_text_are_left_to_the_parsers() -> None:
+    assert foreign.printed(b'["\xff"]') is canonical.UNPROVEN
+    assert foreign.printed(b'["\xed\xa0\x80"]') is canonical.UNPROVEN
+
+
+def test_more_values_than_are_taken_for_json_are_not_read_at_once() -> None:
+    assert foreign.printed(b"[" + b"1," * 600_000 + b"1]") is canonical.UNPROVEN
+
+
 @given(values)
 @settings(max_examples=200, deadline=None)
 def test_the_reference_parser_reads_what_json_reads(value: Any) -> None:
@@ -228,6 +265,18 @@ def test_long_strings_become_references() -> None:
     assert seen["short"] == raw["short"] and seen["elsewhere"] == neutral["elsewhere"]
     raw_bytes = json.dumps(raw).encode()
     assert resolve(seen, [{"media_type": "application/json"}], lambda k: raw_bytes) == neutral
+
+
+def test_a_reference_changes_nothing_of_the_record() -> None:
+    raw = {"m": [{"a/b~c": "x" * 300, "n": {"k": 1}}], "o": {"p": "short"}}
+    before = repr(raw)
+    seen = refer({"first": raw["m"], "second": raw["o"]}, raw, 1)
+    assert seen == {
+        "first": [{"a/b~c": {"$gj:ref": [1, "/m/0/a~1b~0c"]}, "n": {"k": 1}}],
+        "second": {"p": "short"},
+    }
+    # What holds no long string need not be copied.
+    assert repr(raw) == before and seen["second"] is raw["o"]
 
 
 def test_a_long_string_with_a_lone_surrogate_becomes_a_reference() -> None:
