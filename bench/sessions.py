@@ -182,8 +182,8 @@ def measure(folder: Path, sessions: int, events: int) -> Iterator[dict[str, Any]
     rate, worked, size = reindexed(journal)
     yield {"what": f"reindex, {events:,} events", "per_s": round(rate), "per_cpu_s": round(worked), "bytes": size}
     for query in _QUERIES:
-        found = index.ask(journal, lambda db, query=query: index_query.search(db, query))
-        took = timed(lambda query=query: index.ask(journal, lambda db: index_query.search(db, query)), 9)
+        found = index.ask(journal, lambda db, query=query: index_query.search(db, journal, query))
+        took = timed(lambda query=query: index.ask(journal, lambda db: index_query.search(db, journal, query)), 9)
         yield _row(f"search {query!r}, {events:,} events", took, hits=len(found))
     yield _row("one event more in a long session, then the list", grown(journal))
 

@@ -13,7 +13,7 @@ Where it can be cut, and what is then on disk:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +31,7 @@ from gitjournal.errors import (
 )
 from gitjournal.files import sync_folder
 from gitjournal.lease import Lease
-from gitjournal.lineage import common, declaration
+from gitjournal.lineage import Beginning, common, declaration
 from gitjournal.refs import TRUNK, Name
 from gitjournal.store import Store
 from gitjournal.writer import Draft, start_branch
@@ -71,21 +71,30 @@ class Renamed(NamedTuple):
     tracking: list[str]
 
 
-def kept_elsewhere(journal: Journal, name: Name) -> Kept:
-    """What would be left of a branch if its ref were gone. Looks at the other branches of the session first."""
+def kept_elsewhere(journal: Journal, name: Name, beginning: Beginning | None = None) -> Kept:
+    """What would be left of a branch if its ref were gone. Looks at the other branches of the session first.
+
+    Then at those that ``beginning`` names, each of which is read itself; without it at every session.
+    """
     chain = journal.chain(name)
     head = chain.head()
     if head is None:
         raise NotFound(f"there is no branch {name}")
     tracking = {ref: _copied(journal, chain, ref, oid) for ref, oid in journal.store.tracking(name.path).items()}
     to = max(tracking.values(), default=0)
-    others = [one for one in journal.sessions() if one != name]
-    for other in sorted(others, key=lambda one: one.session != name.session):
+    for other in _others(journal, name, beginning):
         if to == head.seq:
             break
         to = max(to, shared(chain, journal.chain(other)))
     lost = sum(event.type != "session.branch" for event in chain.events(after=to))
     return Kept(to, lost, [ref for ref, seq in tracking.items() if seq == head.seq])
+
+
+def _others(journal: Journal, name: Name, beginning: Beginning | None) -> Iterator[Name]:
+    """The other branches that may have events of a branch, those of its session first."""
+    yield from (one for one in journal.branches(name.session) if one != name)
+    alike: Iterable[Name] = beginning({journal.chain(name).event(1).hash}) if beginning else journal.sessions()
+    yield from (one for one in alike if one.session != name.session)
 
 
 def shared(chain: Chain, other: Chain) -> int:
@@ -110,8 +119,8 @@ def _copied(journal: Journal, chain: Chain, ref: str, oid: bytes) -> int:
         return 0
 
 
-def delete(journal: Journal, name: str | Name, *, force: bool = False) -> Gone:
-    """Delete a branch; its events stay on the branches that have them.
+def delete(journal: Journal, name: str | Name, *, force: bool = False, beginning: Beginning | None = None) -> Gone:
+    """Delete a branch; its events stay on the branches that have them. ``beginning`` is as for `kept_elsewhere`.
 
     Raises Refused when it has events that no other ref has, unless ``force``; UsageError for the trunk, which
     goes with its session only; LeaseHeld when somebody writes to it; ConflictError, RefLocked, StorageError.
@@ -120,7 +129,7 @@ def delete(journal: Journal, name: str | Name, *, force: bool = False) -> Gone:
     if force and (gone := _unreadable(journal, target)):
         return gone
     with journal.creation_lock(), _held(journal, target) as (chain, oid, head):
-        kept = _kept(journal, target, head, force=force)
+        kept = _kept(journal, target, head, beginning, force=force)
         if kept.lost and not force:
             raise Refused(
                 f"{target} has {_events(kept.lost)} that nothing else has, beyond event {kept.to}; not deleted",
@@ -145,10 +154,10 @@ def _unreadable(journal: Journal, name: Name) -> Gone | None:
     return None
 
 
-def _kept(journal: Journal, name: Name, head: Appended, *, force: bool) -> Kept:
+def _kept(journal: Journal, name: Name, head: Appended, beginning: Beginning | None, *, force: bool) -> Kept:
     """`kept_elsewhere`; of a branch that is damaged, and goes by force, nothing is kept for certain."""
     try:
-        return kept_elsewhere(journal, name)
+        return kept_elsewhere(journal, name, beginning)
     except VerificationError:
         if not force:
             raise

@@ -158,6 +158,10 @@ class Chain:
             raise NotFound(f"event {seq} of {self.name} has no side file {number}")
         return event.read_file(number)
 
+    def in_tree(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
+        """Events ``after`` < seq <= ``last`` of a root tree, if a branch has it or not. VerificationError."""
+        return self._git_events(root_id, after, last)
+
     def _git_events(self, root_id: bytes, after: int, last: int) -> Iterator[Event]:
         read: Callable[[bytes], bytes] = self.store.run(b"blob").read
         if self.store.ahead is not None and last - after >= _LONG:

@@ -6,6 +6,7 @@ Floor 6.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,10 +70,12 @@ def branch(app: App, name: str, new: str | None, deletes: bool, renames: bool, f
 
 
 def _delete(app: App, journal: Journal, name: str, force: bool, as_json: bool) -> None:
+    from gitjournal import index
     from gitjournal.branches import delete
     from gitjournal.render import count, printable
 
-    gone = delete(journal, find_branch(journal, name, by="whole"), force=force)
+    beginning = partial(index.beginning, journal, say=app.note)
+    gone = delete(journal, find_branch(journal, name, by="whole"), force=force, beginning=beginning)
     _remember(journal, gone.name, None)
     kept = gone.kept
     if as_json:
@@ -179,11 +182,12 @@ def _inherits(app: App, journal: Journal, child: Name, origin: str) -> None:
 @pass_app
 def branches(app: App, name: str, with_forks: bool, as_json: bool) -> None:
     """List the branches of a session: how long each is, how many events are its own, and where it begins."""
+    from gitjournal import index
     from gitjournal.lineage import forks, lines
 
     journal = app.journal()
     session = find(journal, name).name.session
-    found = forks(journal, session) if with_forks else {}
+    found = forks(journal, session, partial(index.beginning, journal, say=app.note)) if with_forks else {}
     rows = []
     failed: dict[Name, JournalError] = {}
     for line in lines(journal, session, failed):

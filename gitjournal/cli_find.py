@@ -9,12 +9,23 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gitjournal.cli_base import EXIT, FAILED, App, color_option, complain, journal_option, json_option, pass_app
+from gitjournal.cli_base import (
+    EXIT,
+    FAILED,
+    App,
+    color_option,
+    complain,
+    journal_option,
+    json_option,
+    not_empty,
+    pass_app,
+)
 from gitjournal.cli_names import since
 from gitjournal.cli_progress import Progress, shown
 from gitjournal.cli_read import when
@@ -119,8 +130,8 @@ def reindex(app: App, as_json: bool) -> None:
 @click.command(short_help="List sessions, the newest first.")
 @click.option("--archived", is_flag=True, help="Archived ones as well.")
 @click.option("--since", "after", metavar="TIME", help="With an event since then: 7d, 12h, 2026-11-03.")
-@click.option("--project", metavar="PATH", help="Begun in this folder.")
-@click.option("--label", metavar="LABEL", help="With this label.")
+@click.option("--project", metavar="PATH", callback=not_empty, help="Begun in this folder.")
+@click.option("--label", metavar="LABEL", callback=not_empty, help="With this label.")
 @click.option("--status", type=click.Choice(_STATUSES), help="In this state now.")
 @click.option("-n", "--max-count", "most", type=click.IntRange(min=0), metavar="N", help="At most N; 0 is all of them.")
 @json_option
@@ -140,16 +151,15 @@ def sessions(
     """List sessions, the one with the newest event first: its state, turns of the user, tokens (input→output), events,
     branches, last activity (UTC), and its title or how it began.
 
-    At most 50, unless -n says otherwise; with --json all. An event that several branches share counts once. A fork
-    counts what it has from its parent, and a response that was recorded anew on another branch counts there too: gj
-    cost counts each once. A session that cannot be read is listed with the reason, and the exit status is 1. A narrow
-    terminal has fewer columns.
+    At most 50, unless -n says otherwise; with --json all. Numbers are those of gj cost, without the sessions below:
+    an event or response that several branches have counts once, and a fork counts only what it did itself. A session
+    that cannot be read is listed with the reason, and the exit status is 1. A narrow terminal has fewer columns.
     """
     from gitjournal import index_query
+    from gitjournal.vocabulary import is_label
 
-    for option, text in (("--project", project), ("--label", label)):
-        if text == "":
-            raise UsageError(f"{option} is empty")
+    if label is not None and not (is_label(label) and label.isprintable()):
+        raise UsageError(f"{label!a} is no label", hint="A label is 1 to 64 characters of text.")
     begin = since(after) if after is not None else ""
     journal = app.journal()
     limit = min(_SHOWN if most is None and not as_json else most or _MOST, _MOST)
@@ -182,8 +192,9 @@ def sessions(
 
 def _folders(project: str) -> list[str]:
     """A folder as sessions may name it: some recorders follow links, others do not."""
-    path = project.encode("utf-8", "replace").decode()
-    return sorted({os.path.abspath(path), os.path.realpath(path)})  # noqa: PTH100 - Path.absolute leaves .. in it
+    found = (os.path.abspath(project), os.path.realpath(project))  # noqa: PTH100 - Path.absolute leaves .. in it
+    # What is no text, no session names: also the folder that we are in may be called so.
+    return sorted({path.encode("utf-8", "replace").decode() for path in found})
 
 
 def _leased(journal: Journal) -> list[str]:
@@ -248,13 +259,18 @@ def _cells(app: App, row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _columns(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(filter(None, (one.strip() for one in value.split(",")))) if value else ()
+    if value is None:
+        return ()
+    named = tuple(filter(None, (one.strip() for one in value.split(","))))
+    if not named:
+        raise UsageError("--in is empty")
+    return named
 
 
 @click.command(short_help="Find words in all sessions, the best hits first.")
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option("--in", "columns", metavar="COLUMNS", callback=_columns, help="Only in these: title,summary,text,tools.")
-@click.option("--session", metavar="NAME", help="Only in this session, also if it is archived.")
+@click.option("--session", metavar="NAME", callback=not_empty, help="Only in this session, also if it is archived.")
 @click.option("--archived", is_flag=True, help="In archived sessions as well.")
 @click.option("--since", "after", metavar="TIME", help="Only events since then: 7d, 12h, 2026-11-03.")
 @click.option("-n", "--max-count", "most", type=click.IntRange(1, 1000), default=_HITS, help="At most N hits (20).")
@@ -276,28 +292,21 @@ def search(
     'this OR that', '-not'.
 
     All words must be in one event, in whatever case. A title counts more than a text, a text more than what a tool gave
-    back; of words that are in more than 20,000 events, only the newest sessions are looked at beside titles. Of very
+    back; of words that are in more than 16,000 events, only the newest sessions are looked at beside titles. Of very
     long texts and outputs only the beginning is found, and of a text without spaces between its words (Chinese,
     Japanese, Thai) none but the first: gj grep finds all. Times are UTC. The exit status is 1 when nothing is found, or
     when a session cannot be looked into.
     """
     from gitjournal import index_query
-    from gitjournal.cli_names import find
 
     journal = app.journal()
     text = " ".join(words)
     # What is wrong with the question should not wait for the index.
     index_query.match(text, columns)
-    only = find(journal, session).name.session if session else ""
+    only = _session(journal, session) if session else ""
     cutoff = since(after) if after is not None else ""
-    hits, missed = _ask(
-        app,
-        journal,
-        lambda db: (
-            index_query.search(db, text, columns=columns, session=only, since=cutoff, archived=archived, limit=most),
-            index_query.missed(db, only),
-        ),
-    )
+    found = partial(index_query.search, columns=columns, session=only, since=cutoff, archived=archived, limit=most)
+    hits, missed = _ask(app, journal, lambda db: (found(db, journal, text), index_query.missed(db, only)))
     for hit in hits:
         if as_json:
             app.emit(_members(hit))
@@ -310,6 +319,20 @@ def search(
         app.note("nothing found; in languages that put no spaces between words, gj grep finds parts of a text")
     if missed or not hits:
         click.get_current_context().exit(FAILED)
+
+
+def _session(journal: Journal, text: str) -> str:
+    """The session that ``text`` names. UsageError for a branch or an event: the index is not asked for those."""
+    from gitjournal.cli_names import find
+    from gitjournal.refs import TRUNK
+
+    name, seq = find(journal, text)
+    if seq is not None or (text != name.session and (text.endswith(f"/{TRUNK}") or (name.branch != TRUNK))):
+        raise UsageError(
+            f"{text!r} is not a whole session",
+            hint=f"Search in --session {name.session}, or look for a text with gj grep PATTERN {text}.",
+        )
+    return name.session
 
 
 def _members(hit: Hit) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Target(NamedTuple):
 def find(journal: Journal, text: str, *, by: By = "near") -> Target:
     """What ``s``, ``s/branch``, ``s@40``, ``s/branch@40`` or, unless by ``whole``, the beginning of a hash stands for.
 
-    NotFound suggests near names; UsageError or JournalError when it can mean several things.
+    NotFound suggests near names; JournalError when it can mean several things.
     """
     from gitjournal.refs import split_position
 
@@ -55,7 +55,7 @@ def find(journal: Journal, text: str, *, by: By = "near") -> Target:
     whole = _branch(journal, text)
     part = _branch(journal, base) if seq is not None else None
     if whole and part:
-        raise UsageError(
+        raise JournalError(
             f"{text!r} can be event {seq} of {base!r} or a session of that name",
             hint=f"Write {text}/main for the session.",
         )
@@ -88,6 +88,8 @@ def _branch(journal: Journal, text: str) -> Name | None:
         return journal.resolve(text)
     except NotFound:
         return None
+    except UsageError as error:
+        raise JournalError(str(error), hint=f"Write {text}/main for the session of that name.") from None
 
 
 def _like(journal: Journal, text: str, by: By) -> list[Name]:
@@ -96,8 +98,9 @@ def _like(journal: Journal, text: str, by: By) -> list[Name]:
     found = _matching(names, text, str.startswith)
     if not found and by == "near" and not _HASH.fullmatch(text):
         found = _parts(names, text)
-        if len(found) == 1:
-            complain(f"{text!r} is taken for {found[0]}")
+    if len(found) == 1 and by == "near" and not _HASH.fullmatch(text):
+        # Who reads may not see otherwise whose events these are. The beginning of an id that is a number is meant.
+        complain(f"{text!r} is taken for {found[0]}")
     return found
 
 

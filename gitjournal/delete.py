@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +35,7 @@ from gitjournal.errors import (
 )
 from gitjournal.files import sync_folder, write_whole
 from gitjournal.lease import Lease
+from gitjournal.lineage import Beginning
 from gitjournal.pins import is_hash
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.writer import Draft, Writer
@@ -83,10 +84,6 @@ class Deleted(NamedTuple):
     plan: Plan
     tombstone: Appended
     kept: list[str]
-
-
-#: Gives the branches whose line begins with one of these events (hashes); more may be among them, but none is missing.
-Beginning = Callable[[Collection[str]], Iterable[Name]]
 
 
 def plan(journal: Journal, session: str, beginning: Beginning | None = None) -> Plan:

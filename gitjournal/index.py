@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -30,9 +32,11 @@ Say = Callable[[str], object]
 
 #: With more branches to be indexed than this, and than are in the index, a new index is quicker.
 _MANY = 500
-_DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError)
+#: Bytes in packs of a journal that is a small one.
+_SMALL = 16_000_000
+_DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError, zlib.error, struct.error)
 #: What a row that lacks something makes of a question; of a new index, it is a fault of the question.
-_ODD = (KeyError, TypeError)
+_ODD = (KeyError, TypeError, AttributeError)
 
 
 class Rebuilt(NamedTuple):
@@ -121,7 +125,7 @@ def _forgotten(journal: Journal, path: Path) -> str:
             if not is_current(db, found) and not _refreshed(journal, db, found, _quiet):
                 rebuild(journal)
             return "" if index_db.settle(db) else "another process reads it"
-    except (Unusable, sqlite3.Error) as error:
+    except (Unusable, sqlite3.Error, *_DAMAGE, *_ODD) as error:
         if not error.mend if isinstance(error, Unusable) else index_db.is_busy(error):
             return index_db.reason(error)
         index_db.remove(path)
@@ -138,7 +142,7 @@ def titles(journal: Journal, names: Sequence[Name]) -> dict[Name, str]:
             return index_query.titles(db, names)
         finally:
             db.close()
-    except (Unusable, sqlite3.Error):
+    except (Unusable, sqlite3.Error, *_DAMAGE, *_ODD):
         return {}
 
 
@@ -162,6 +166,10 @@ def _ready(journal: Journal, say: Say, progress: Progress, whole: bool) -> sqlit
             return _anew(journal, path, say, progress)
     except sqlite3.Error as error:
         return _without(journal, db, error, say, progress, whole)
+    except (*_DAMAGE, *_ODD) as error:
+        db.close()
+        say(f"the index is damaged ({index_db.reason(error)}); making a new one")
+        return _anew(journal, path, say, progress)
     except BaseException:
         db.close()
         raise
@@ -191,8 +199,9 @@ def _is_readable(db: sqlite3.Connection) -> bool:
 
 
 def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: Progress) -> bool:
-    """Bring the index up to date; False when so much is new that another index is quicker."""
+    """Bring the index up to date; False when another one has to be made, or is quicker because so much is new."""
     from gitjournal.index_build import Indexer
+    from gitjournal.index_segments import Lost
 
     with suppress(OSError):
         # What was said is in them as well.
@@ -209,12 +218,16 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
             db.execute("ROLLBACK")
             return False
         indexer = Indexer(journal, db, whole=False, progress=progress)
-        indexer.take(paths, found.marks)
+        try:
+            indexer.take(paths, found.marks)
+        except Lost:
+            db.execute("ROLLBACK")
+            return False
         indexer.close(done=True)
         _stamp(db, found)
         removed = indexer.removed
         if removed:
-            # Words of a document that was taken out stay in FTS5's lists until these are written anew.
+            # Words of what was taken out stay in FTS5's lists until these are written anew.
             db.execute("INSERT INTO words(words) VALUES ('optimize')")
         db.execute("COMMIT")
     except BaseException:
@@ -264,7 +277,7 @@ def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
     with disk_errors(f"make {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         index_db.clear_away(path, own=True)
-    db = index_db.create(made)
+    db = index_db.create(made, index_db.page_of(path) or _page(journal))
     try:
         _fill(journal, db, progress)
         done = _counted(db)
@@ -274,6 +287,14 @@ def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
         with suppress(OSError):
             made.unlink(missing_ok=True)
     return done
+
+
+def _page(journal: Journal) -> int:
+    """How large the pages of a new index should be."""
+    with suppress(OSError):
+        size = sum(entry.stat().st_size for entry in os.scandir(journal.store.pack_folder))
+        return index_db.SMALL_PAGE if size < _SMALL else index_db.LARGE_PAGE
+    return index_db.LARGE_PAGE
 
 
 def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
@@ -293,10 +314,14 @@ def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
 
 def _index_all(journal: Journal, db: sqlite3.Connection, found: Look, progress: Progress) -> None:
     from gitjournal.index_build import Indexer
+    from gitjournal.index_segments import Lost
 
     indexer = Indexer(journal, db, whole=True, progress=progress)
     try:
         indexer.take(journal.store.heads().keys() | found.marks.keys(), found.marks)
+    except Lost as error:
+        indexer.close(done=False)
+        raise StorageError(f"the journal cannot be read the same way twice: {error}") from None
     except BaseException:
         indexer.close(done=False)
         raise
@@ -306,8 +331,5 @@ def _index_all(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
 def _counted(db: sqlite3.Connection) -> Rebuilt:
     sessions = db.execute("SELECT count(*) FROM session").fetchone()[0]
     branches = db.execute("SELECT count(*) FROM branch WHERE about <> '{}'").fetchone()[0]
-    events = db.execute(
-        "SELECT coalesce(sum(upto - first + 1), 0) FROM "
-        "(SELECT first, max(upto) AS upto FROM part JOIN segment ON id = segment GROUP BY substr(hash, 1, 64))"
-    ).fetchone()[0]
+    events = db.execute("SELECT coalesce(sum(upto - first + 1), 0) FROM segment").fetchone()[0]
     return Rebuilt(sessions, branches, events)

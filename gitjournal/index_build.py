@@ -16,17 +16,16 @@ from gitjournal import refs
 from gitjournal.errors import DamagedTail, JournalError
 from gitjournal.index_fold import APART, LineFold, same_past
 from gitjournal.index_line import Line, apart
-from gitjournal.index_rows import Known, Parted, about_branch, about_session, now
+from gitjournal.index_rows import Held, Known, Sum, about_branch, about_session, as_text, now, total
 from gitjournal.index_segments import Segments
 from gitjournal.index_shelf import Shelf
-from gitjournal.lineage import begins, common
+from gitjournal.index_sum import from_events
+from gitjournal.index_text import encodable
+from gitjournal.lineage import Begin, begins, said
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 
 if TYPE_CHECKING:
-    from gitjournal.chain import Chain
-    from gitjournal.index_fold import Spent
     from gitjournal.index_look import Mark
-    from gitjournal.index_segments import Segment
     from gitjournal.journal import Journal
 
 #: Called with the number of events that were read since the last call.
@@ -40,6 +39,19 @@ class _Branch(NamedTuple):
     path: str
     number: int
     grown: bool
+
+
+class _Row(NamedTuple):
+    """What a branch's row says."""
+
+    mark: Mark
+    head: str
+    tree: bytes | None = None
+    in_git: int = 0
+    marks: bytes = b""
+    own: int = 0
+    error: str = ""
+    about: dict[str, Any] | None = None
 
 
 class Indexer:
@@ -72,18 +84,18 @@ class Indexer:
             elif name.session != JOURNAL_SESSION and not self._stayed(name, path, marks.get(path, ("", ""))):
                 ours.append((name, path))
         ours.sort(key=lambda one: (one[0].session, one[0].branch != TRUNK, one[0].branch))
-        if self._whole:
-            ours = self._oldest_first(ours)
-        branches = [self._sorted_out(name, path) for name, path in ours]
+        branches = [self._sorted_out(name, path) for name, path in self._oldest_first(ours)]
+        self._segments.settle()
         for session, group in groupby(branches, key=lambda branch: branch.name.session):
             for branch in group:
                 self._index(branch, marks.get(branch.path, ("", "")))
+            self._segments.settle()
             self._sum_up(session)
 
     def _oldest_first(self, ours: list[tuple[Name, str]]) -> list[tuple[Name, str]]:
         """Sessions in the order in which they were written last, as far as git has that: search looks at newest first.
 
-        An index that has grown has them in about that order too.
+        It finds them whatever their order is, and faster if those that follow each other stand together.
         """
         heads = self._store.heads()
 
@@ -109,7 +121,7 @@ class Indexer:
         self._db.execute("DELETE FROM branch WHERE path = ?", (path,))
         if mark != ("", ""):
             self._next += 1
-            self._shelf.add("branch", (self._next - 1, path, "", "", "", *mark, None, 0, "", "{}"))
+            self._shelf.add("branch", (self._next - 1, path, "", "", "", *mark, None, 0, b"", 0, "", "{}"))
 
     # --- what is there ---------------------------------------------------------------------------
 
@@ -159,31 +171,27 @@ class Indexer:
 
     def _index(self, branch: _Branch, mark: Mark) -> None:
         line: Line | None = None
+        if branch.grown:
+            # Of a tail that was written anew it may hold less.
+            self._segments.loosen(branch.number)
         try:
             chain = self._journal.chain(branch.name)
             view = chain.snapshot()
+            if view.tail.damage:
+                raise DamagedTail(f"{chain.tail_path}: {view.tail.damage}")
             if view.head is None:
-                if view.tail.damage:
-                    raise DamagedTail(f"{chain.tail_path}: {view.tail.damage}")
                 # A tail in which nothing is yet: noted, so that it is not looked into again before it is written to.
-                self._replace(branch, mark, "", None, 0, "", {})
+                self._replace(branch, _Row(mark, ""))
                 return
-            line = Line(self._segments, chain, view, self._own(branch))
+            line = Line(self._segments, chain, view)
             self._resume(line, branch)
             line.run(self._progress)
         except JournalError as error:
             if line is not None:
-                line.undo()
+                self._segments.leave(line.touched, line.tree, line.in_git)
             self._unreadable(branch, mark, error)
             return
         self._write(branch, mark, line, view.oid.hex() if view.oid else "")
-
-    def _own(self, branch: _Branch) -> dict[str, Segment]:
-        if not branch.grown:
-            return {}
-        query = "SELECT hash, segment FROM part JOIN segment ON id = segment WHERE branch = ? ORDER BY place"
-        rows = self._db.execute(query, (branch.number,)).fetchall()
-        return {digest: self._segments.of_id(number) for digest, number in rows}
 
     def _resume(self, line: Line, branch: _Branch) -> None:
         """Let a long line begin where a fold of it, or of the branch that it begins on, was kept."""
@@ -194,8 +202,7 @@ class Indexer:
         kept = self._db.execute(query, (number, upto)).fetchone()
         if kept is None or not (branch.grown or self._shares(number, line, kept[0])):
             return
-        rows = self._db.execute("SELECT segment FROM part WHERE branch = ? ORDER BY place", (number,)).fetchall()
-        line.resume(LineFold.thaw(kept[1]), [self._segments.of_id(segment) for (segment,) in rows])
+        line.resume(LineFold.thaw(kept[1]), self._segments.of_branch(number))
 
     def _begins_on(self, branch: _Branch, line: Line) -> tuple[int, int]:
         """The number of the branch that has the line's first events already, and how many; (0, 0) for none."""
@@ -215,13 +222,19 @@ class Indexer:
     def _write(self, branch: _Branch, mark: Mark, line: Line, head: str) -> None:
         if branch.grown:
             self._db.execute("DELETE FROM part WHERE branch = ?", (branch.number,))
-        self._segments.write(branch.number, line.held(), line.tree, line.in_git)
-        about = about_branch(line.fold.state(), line.fold.first_words)
-        self._replace(branch, mark, head, line.tree, line.in_git, "", about)
+        self._segments.write(branch.number, line.held(), line.tree, line.in_git, line.marks)
+        about = about_branch(line.fold.state(), line.fold.first_words, self._begin(branch.name, line))
+        self._replace(branch, _Row(mark, head, line.tree, line.in_git, line.marks, line.fold.own, "", about))
         self._keep(branch, line.saves)
         if self._whole:
-            parts = [(segment.id, part.hash, part.first, part.upto, part.spent) for segment, part in line.held()]
-            self._known.append(Known(branch.name.branch, about, "", parts))
+            held = [Held(one.id, one.session, *part) for one, part in line.parts()]
+            self._known.append(Known(branch.name.branch, about, "", held))
+
+    def _begin(self, name: Name, line: Line) -> Begin:
+        """Where a branch says that it begins; the trunk of a session that is no fork is not read for it."""
+        if name.branch == TRUNK and next(line.parts())[0].session == name.session:
+            return Begin()
+        return said(self._journal.chain(name))
 
     def _keep(self, branch: _Branch, saves: Mapping[int, str]) -> None:
         """Keep folds, no closer to each other than those of a line that is read at once."""
@@ -240,19 +253,18 @@ class Indexer:
         if branch.grown:
             self._release(branch.number)
         text = f"[{error.code}] {error}"
-        self._replace(branch, mark, mark[0], None, 0, text, {})
+        self._replace(branch, _Row(mark, mark[0], error=text))
         if self._whole:
             self._known.append(Known(branch.name.branch, {}, text, ()))
 
-    def _replace(
-        self, branch: _Branch, mark: Mark, head: str, tree: bytes | None, in_git: int, error: str, about: dict[str, Any]
-    ) -> None:
+    def _replace(self, branch: _Branch, row: _Row) -> None:
         """Put the row of a branch in the place of its old one; none for a branch that is not there at all."""
         if branch.grown:
             self._db.execute("DELETE FROM branch WHERE id = ?", (branch.number,))
-        if about or error or mark != ("", ""):
-            row = (branch.number, branch.path, branch.name.session, branch.name.branch, head, *mark)
-            self._shelf.add("branch", (*row, tree, in_git, error, json.dumps(about)))
+        if row.about or row.error or row.mark != ("", ""):
+            place = (branch.number, branch.path, branch.name.session, branch.name.branch)
+            rest = (row.tree, row.in_git, row.marks, row.own, row.error, as_text(row.about or {}))
+            self._shelf.add("branch", (*place, row.head, *row.mark, *rest))
 
     # --- one session -----------------------------------------------------------------------------
 
@@ -264,25 +276,28 @@ class Indexer:
             self._db.execute("DELETE FROM label WHERE session = ?", (session,))
         if not known:
             return
-        about = about_session(session, known, self._parted(session))
+        about = about_session(session, known, self._total(session, known))
+        if self._whole:
+            # Events of a session count in its own row only.
+            self._segments.free(part.segment for one in known for part in one.parts if part.session == session)
         parent = (about["parent"] or {}).get("session", "")
         status, wakes = now(about["states"])[0] or "", bool(about["wakes"] or about["error"])
-        columns = (about["updated"], int(bool(about["archived"])), about["project"] or "", parent, status, int(wakes))
-        self._shelf.add("session", (session, *columns, json.dumps(about)))
+        names = (encodable(about["project"] or ""), encodable(parent))
+        columns = (about["updated"], int(bool(about["archived"])), *names, status, int(wakes))
+        self._shelf.add("session", (session, *columns, as_text(about)))
         for label in about["labels"] or ():
-            self._shelf.add("label", (label, session))
+            self._shelf.add("label", (encodable(label), session))
 
-    def _parted(self, session: str) -> Parted:
-        def chain(branch: str) -> Chain:
-            return self._journal.chain(Name(session, branch))
+    def _total(self, session: str, known: list[Known]) -> Sum:
+        segments = self._segments
+        if any(segments.is_twin(segments.of_id(part.segment)) for branch in known for part in branch.parts):
+            # One line has lost a payload that another still has: the same event stands in two segments.
+            return from_events(self._journal, session)
 
-        def spent(branch: str, first: int, upto: int) -> Spent:
-            fold = LineFold()
-            for event in chain(branch).events(to=upto):
-                fold.push(event)
-            return next(part.spent for part in fold.parts() if part.first == first)
+        def responses(segment: int, after: int, upto: int) -> bytes:
+            return segments.responses(segments.of_id(segment), after, upto)
 
-        return Parted(lambda one, other: common(chain(one), chain(other)), spent)
+        return total(session, known, responses)
 
     def _branches(self, session: str) -> list[Known]:
         self._shelf.flush()
@@ -291,6 +306,8 @@ class Indexer:
             "ORDER BY name <> 'main', name"
         )
         rows = self._db.execute(query, (session,)).fetchall()
-        return [
-            Known(name, json.loads(about), error, self._segments.spent(number)) for number, name, error, about in rows
-        ]
+        return [Known(name, json.loads(about), error, self._held(number)) for number, name, error, about in rows]
+
+    def _held(self, branch: int) -> list[Held]:
+        parts = self._segments.parts(branch)
+        return [Held(one.id, one.session, one.first, upto, json.loads(spent)) for one, upto, spent in parts]

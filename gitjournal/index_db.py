@@ -18,38 +18,48 @@ from gitjournal.errors import StorageError
 from gitjournal.index_text import COLUMNS
 
 #: Counts up when the tables below, or what stands in them, change their meaning.
-SCHEMA = 2
+SCHEMA = 3
 _APPLICATION = 0x676A6978
 #: How long a reader waits for another process that brings the index up to date, in seconds.
 PATIENCE = 2.0
 #: The seq of a document is the lower part of its row id, its segment the upper.
 SEQ_BITS = 27
+#: Bytes of a page; with small ones the many tables of a small index take less room.
+SMALL_PAGE, LARGE_PAGE = 1024, 4096
+#: What a word is.
+TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
 
 _TABLES = f"""
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
--- One branch. `loose` is what its ref file holds and `tail` what its tail file is: both empty for most.
+-- One branch. `loose` is what its ref file holds and `tail` what its tail file is: both empty for most. `marks` are of
+-- the events that are not in git; from event `own` on it wrote them itself.
 CREATE TABLE branch(
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, session TEXT NOT NULL, name TEXT NOT NULL,
     head TEXT NOT NULL, loose TEXT NOT NULL, tail TEXT NOT NULL, tree BLOB, in_git INTEGER NOT NULL,
-    error TEXT NOT NULL, about TEXT NOT NULL);
+    marks BLOB NOT NULL, own INTEGER NOT NULL, error TEXT NOT NULL, about TEXT NOT NULL);
 CREATE INDEX branch_session ON branch(session);
 CREATE INDEX branch_moving ON branch(path, loose, tail, error) WHERE loose <> '' OR tail <> '' OR error <> '';
--- A run of events that one branch wrote: its first event's hash names it. Indexed are those up to `last`, which are in
--- git, and those up to `tail`, if that is more, from the tail of a branch.
+-- Documents of events `first` to `upto`, which go on from segment `up`; `hash` and `withheld` name the first of them,
+-- and `twin` is where that is in its other form. `parted`: no branch begins there, but two lines part.
 CREATE TABLE segment(
-    id INTEGER PRIMARY KEY, hash TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, tail INTEGER NOT NULL);
+    id INTEGER PRIMARY KEY, up INTEGER NOT NULL, hash TEXT NOT NULL, withheld INTEGER NOT NULL, first INTEGER NOT NULL,
+    upto INTEGER NOT NULL, session TEXT NOT NULL, twin INTEGER NOT NULL, parted INTEGER NOT NULL);
 CREATE INDEX segment_hash ON segment(hash);
--- A branch is a line of parts of segments, most of them others'. `spent` is what its events up to `upto` count.
+CREATE INDEX segment_session ON segment(session);
+CREATE INDEX segment_parted ON segment(first) WHERE parted;
+-- A branch is a line of segments, most of them others' as well. `spent` is what its events up to `upto` count.
 CREATE TABLE part(
     branch INTEGER NOT NULL, place INTEGER NOT NULL, segment INTEGER NOT NULL, upto INTEGER NOT NULL,
     spent TEXT NOT NULL, PRIMARY KEY(branch, place)) WITHOUT ROWID;
 CREATE INDEX part_segment ON part(segment);
+-- What provider responses used (index_used.py), under the segment and the event of the first of them.
+CREATE TABLE response(id INTEGER PRIMARY KEY, records BLOB NOT NULL);
 -- The fold of a long branch in the middle, to go on from.
 CREATE TABLE saved(branch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, PRIMARY KEY(branch, seq));
 -- One session. `status` is its state while nobody writes to it; `wakes` says that one waits in it, or that one may.
 CREATE TABLE session(
     session TEXT PRIMARY KEY, updated TEXT NOT NULL, archived INTEGER NOT NULL, project TEXT NOT NULL,
-    parent TEXT NOT NULL, status TEXT NOT NULL, wakes INTEGER NOT NULL, about TEXT NOT NULL) WITHOUT ROWID;
+    parent TEXT NOT NULL, status TEXT NOT NULL, wakes INTEGER NOT NULL, about TEXT NOT NULL);
 CREATE INDEX session_updated ON session(updated DESC, session, archived, status);
 CREATE INDEX session_project ON session(project, updated DESC, session);
 CREATE INDEX session_wakes ON session(session) WHERE wakes;
@@ -57,7 +67,10 @@ CREATE TABLE label(label TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY(label
 CREATE INDEX label_session ON label(session);
 CREATE INDEX session_parent ON session(parent, session) WHERE parent <> '';
 CREATE INDEX session_archived ON session(session) WHERE archived;
-CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, ts UNINDEXED, tokenize="unicode61 remove_diacritics 2");
+-- Which words are where, and not the texts: those are in the journal.
+CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, {TOKENS}, content='');
+-- The time of each document, as `index_text.moment` has it.
+CREATE TABLE stamp(id INTEGER PRIMARY KEY, ts INTEGER NOT NULL);
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {SCHEMA};
 """
@@ -135,8 +148,20 @@ def prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA cache_size = -32000")
 
 
-def create(path: Path | None) -> sqlite3.Connection:
+def page_of(path: Path) -> int:
+    """The size of the pages of the database at ``path``; 0 when there is none."""
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                header = file.read(18)
+            return int.from_bytes(header[16:]) if header.startswith(b"SQLite format 3\0") else 0
+    return 0
+
+
+def create(path: Path | None, page: int = LARGE_PAGE) -> sqlite3.Connection:
     """A new, empty index for one writer: at ``path``, or (None) in a file that goes with the connection.
+
+    ``page`` is the size of its pages: one database is given the content of another only if these are equal.
 
     StorageError where the disk refuses, or this Python's SQLite has no FTS5.
     """
@@ -147,6 +172,7 @@ def create(path: Path | None) -> sqlite3.Connection:
         db = sqlite3.connect(path or "", isolation_level=None, check_same_thread=False)
         prepare(db)
         # Nobody reads it before it is finished, and one that was cut is made again.
+        db.execute(f"PRAGMA page_size = {page}")
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA cache_size = -128000")
@@ -273,7 +299,7 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     """Whether the file is fine and only in use, or not ours to write."""
     name = getattr(error, "sqlite_errorname", "")
     return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
@@ -281,7 +307,8 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def reason(error: BaseException) -> str:
     """What went wrong, for a message."""
-    return str(error) or type(error).__name__
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    return said or type(error).__name__
 
 
 def _close(db: sqlite3.Connection | None) -> None:

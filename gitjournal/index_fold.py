@@ -1,21 +1,19 @@
-"""One branch on its way into the index: its fold, the parts that its line is made of, and what trees share.
+"""One branch on its way into the index: its fold, what each part of its line counts, and what trees share.
 
-Floor 4. A part is a run of events that one branch wrote. Where a part begins the events say themselves, so every
-branch that has inherited them finds the same parts, whichever branches are still there.
+Floor 4. What a part is, the caller says.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from gitjournal import objects
+from gitjournal import index_used, objects
 from gitjournal.chain import branch_origin
 from gitjournal.errors import FormatError, VerificationError
 from gitjournal.index_text import data_of, words
-from gitjournal.refs import TRUNK, Name
 from gitjournal.state import StateBuilder
-from gitjournal.state_read import begins_turn
+from gitjournal.state_read import Data, begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -26,17 +24,31 @@ if TYPE_CHECKING:
 APART = 1000
 _FIRST_WORDS = 200
 _SPLITS = frozenset({"session.branch", "session.fork"})
-_SPENT = ("user", "model", "tool_calls", "tool_results", "errors")
+_SPENT = ("user", "tool_calls", "tool_results", "errors")
 
 #: Counters by name.
 Spent = dict[str, int]
 
 
+class _Builder(StateBuilder):
+    """The fold, which makes a record (`index_used`) of each response; somebody takes it before the next event."""
+
+    __slots__ = ("response",)
+
+    def __init__(self, *, history: bool = False) -> None:
+        super().__init__(history=history)
+        self.response: bytes | None = None
+
+    def _count_response(self, data: Data, spoke: bool) -> None:
+        super()._count_response(data, spoke)
+        seq = self._last.seq if self._last else 0
+        self.response = index_used.record(seq, data, self._counts(data), spoke=spoke)
+
+
 class Part(NamedTuple):
-    """A run of events in a line: from event ``first``, whose hash is ``hash``, to ``upto``; ``spent`` is its own."""
+    """A run of events in a line: from event ``first`` to ``upto``; ``spent`` is its own."""
 
     first: int
-    hash: str
     upto: int
     spent: Spent
 
@@ -47,42 +59,41 @@ class LineFold:
     def __init__(self) -> None:
         self.seq = 0
         self.first_words = ""
-        self._builder = StateBuilder(history=False)
+        #: Where what the line's own branch wrote begins.
+        self.own = 0
+        self._builder = _Builder()
         self._state: SessionState | None = None
-        #: The branch that wrote the newest part.
-        self.owner = Name("")
-        # Of each part: first seq, its hash, and what had been spent before.
-        self._begun: list[tuple[int, str, Spent]] = []
+        # Of each part: first seq, and what had been spent before.
+        self._begun: list[tuple[int, Spent]] = []
 
     @classmethod
     def thaw(cls, text: str) -> LineFold:
         """The fold that `freeze` has written down."""
         frozen = json.loads(text)
         self = cls()
-        self.seq, self.first_words, self.owner = frozen["seq"], frozen["first_words"], Name(*frozen["owner"])
-        self._begun = [(first, digest, spent) for first, digest, spent in frozen["begun"]]
-        self._builder = StateBuilder.thaw(frozen["builder"])
+        self.seq, self.first_words, self.own = frozen["seq"], frozen["first_words"], frozen["own"]
+        self._begun = [(first, spent) for first, spent in frozen["begun"]]
+        self._builder = cast(_Builder, _Builder.thaw(frozen["builder"]))
         return self
 
     def freeze(self) -> str:
         """All that is needed to go on."""
-        frozen = {"seq": self.seq, "first_words": self.first_words, "begun": self._begun}
-        frozen["owner"] = [self.owner.session, self.owner.branch]
+        frozen = {"seq": self.seq, "first_words": self.first_words, "own": self.own, "begun": self._begun}
         return json.dumps(frozen | {"builder": self._builder.freeze()}, separators=(",", ":"))
 
-    def push(self, event: Event) -> bool:
-        """Take the next event; whether a part begins with it."""
+    def push(self, event: Event, *, begins: bool) -> bytes | None:
+        """Take the next event, with which a part ``begins`` or not. The record of a response."""
         kind = event.type
-        begins = not self._begun or (kind in _SPLITS and _splits(event))
         if begins:
-            self.owner = _owner(event, kind)
-            self._begun.append((event.seq, event.hash, spent(self.state()) if self.seq else {}))
+            self._begun.append((event.seq, spent(self.state()) if self.seq else {}))
         self._state = None
-        self._builder.push(event)
+        builder = self._builder
+        builder.response = None
+        builder.push(event)
         self.seq = event.seq
         if not self.first_words and kind == "message":
             self.first_words = _first_words(event)
-        return begins
+        return builder.response
 
     def state(self) -> SessionState:
         """The state after the newest event. Not to be changed."""
@@ -92,17 +103,12 @@ class LineFold:
 
     def parts(self) -> list[Part]:
         """The parts of the line so far, oldest first."""
-        ends = [(first - 1, before) for first, _, before in self._begun[1:]]
+        ends = [(first - 1, before) for first, before in self._begun[1:]]
         ends.append((self.seq, spent(self.state())))
         return [
-            Part(first, digest, upto, {name: after[name] - before.get(name, 0) for name in after})
-            for (first, digest, before), (upto, after) in zip(self._begun, ends, strict=True)
+            Part(first, upto, {name: after[name] - before.get(name, 0) for name in after})
+            for (first, before), (upto, after) in zip(self._begun, ends, strict=True)
         ]
-
-    @property
-    def part(self) -> tuple[int, str]:
-        """First seq, and its hash, of the newest part."""
-        return self._begun[-1][:2]
 
     @property
     def places(self) -> int:
@@ -111,18 +117,15 @@ class LineFold:
 
 
 def spent(state: SessionState) -> Spent:
-    """What a state counts, to be added up."""
-    counts = (state.turns["user"], state.turns["model"], state.tool_calls, state.tool_results, len(state.errors))
-    return dict(zip(_SPENT, counts, strict=True)) | state.usage
+    """What a state counts, to be added up; what responses used is in their records."""
+    counts = (state.turns["user"], state.tool_calls, state.tool_results, len(state.errors))
+    return dict(zip(_SPENT, counts, strict=True))
 
 
-def _owner(event: Event, kind: str) -> Name:
-    """The branch that begins with an event."""
-    branch = data_of(event).get("branch") if kind == "session.branch" else TRUNK
-    return Name(event.session, branch if isinstance(branch, str) else TRUNK)
-
-
-def _splits(event: Event) -> bool:
+def splits(event: Event) -> bool:
+    """Whether what a branch or a session wrote begins with an event."""
+    if event.type not in _SPLITS:
+        return False
     try:
         origin = branch_origin(event)
     except FormatError:

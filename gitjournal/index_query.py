@@ -9,28 +9,26 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gitjournal import index_rank
 from gitjournal.errors import UsageError
 from gitjournal.index_db import SEQ_BITS
-from gitjournal.index_text import COLUMNS
+from gitjournal.index_snippet import snippets
+from gitjournal.index_text import COLUMNS, moment
 from gitjournal.refs import TRUNK, Name
 
-#: So many hits are ranked at the most beside those in titles: those that were indexed last.
-MOST_RANKED = 20_000
+if TYPE_CHECKING:
+    from gitjournal.journal import Journal
+
 _MOST_WORDS = 64
 # Values of one statement; SQLite takes 32,766.
 _AT_ONCE = 5000
 _TOKEN = re.compile(r'(-?)"([^"]*)"(\*?)|(-?)([^\s"]+)|(")')
 _WORD = re.compile(r"\w")
-#: Weights of the columns: a word in the title says more than one in the output of a tool.
-_RANK = "bm25(words, 10.0, 4.0, 1.0, 0.4)"
-#: Around what matched in a snippet. Texts that hold them themselves only look odd.
-_BEGIN, _END = "\ue000", "\ue001"
-_SNIPPET_WORDS = 24
 _LEAST = 2
 _SEQ = (1 << SEQ_BITS) - 1
 _AWAY = "(SELECT session FROM session WHERE archived)"
@@ -109,13 +107,12 @@ def below(db: sqlite3.Connection, session: str) -> dict[str, list[str]]:
 
 
 def beginning(db: sqlite3.Connection, hashes: Collection[str]) -> list[Name]:
-    """The branches whose line begins with one of these events, copied refs among them, and those of unknown lines."""
-    # Behind the hash of a copied ref's segment there is a space, and its name.
+    """The branches whose line begins with one of these events, and those that cannot be read."""
     query = (
-        "SELECT DISTINCT session, name FROM segment JOIN part ON part.segment = segment.id "
-        "JOIN branch ON branch.id = part.branch WHERE hash >= ? AND hash < ? || '!' AND place = 0"
+        "SELECT session, name FROM part JOIN branch ON branch.id = part.branch "
+        "WHERE place = 0 AND segment IN (SELECT id FROM segment WHERE hash = ?)"
     )
-    rows = [row for digest in hashes for row in db.execute(query, (digest, digest))]
+    rows = [row for digest in hashes for row in db.execute(query, (digest,))]
     return [Name(*row) for row in (*rows, *db.execute("SELECT session, name FROM branch WHERE error <> ''"))]
 
 
@@ -202,6 +199,7 @@ def _phrase(text: str, star: str) -> str:
 
 def search(
     db: sqlite3.Connection,
+    journal: Journal,
     text: str,
     *,
     columns: Sequence[str] = (),
@@ -218,63 +216,64 @@ def search(
     archived = archived or bool(session)
     where, values = _narrowed(session, since, archived)
     try:
-        best = _best(db, query, where, values, limit)
-        said = _snippets(db, query, best)
+        best = _best(db, index_rank.scores(db, query, index_rank.Filter(where, values, session)), limit)
     except sqlite3.OperationalError as error:
         if "fts5" not in str(error):
             raise
         raise UsageError(f"{text[:80]!r} cannot be searched for: {error}") from None
-    hits: dict[tuple[str, int, str, str], Hit] = {}
-    for row, score in best.items():
-        if row in said and (hit := _hit(db, row, score, *said[row], session, archived)):
-            # A ref that was copied by force has the same event in a segment of its own.
-            digest = db.execute("SELECT substr(hash, 1, 64) FROM segment WHERE id = ?", (row >> SEQ_BITS,)).fetchone()
-            known = hits.setdefault((*digest, hit.seq, *said[row]), hit)
-            if _listed(hit.name) < _listed(known.name):
-                hits[*digest, hit.seq, *said[row]] = hit
-    return list(hits.values())
+    held = {row: name for row in best if (name := _holder(db, row, session, archived))}
+    said = snippets(journal, query, {row: (name, row & _SEQ) for row, name in held.items()})
+    hits: dict[tuple[_Place, str], Hit] = {}
+    for row, one in said.items():
+        place, name = best[row], held[row]
+        hit = Hit(name, place.seq, one.ts, round(-place.score, 4), one.text, one.matches)
+        # An event that one branch has with its payload and another without it is there twice, and so is what comes
+        # after it.
+        known = hits.setdefault((place, one.text), hit)
+        if _listed(name) < _listed(known.name):
+            hits[place, one.text] = hit
+    return [hits[key] for key in sorted(hits, key=lambda key: (*key[0].rank, _listed(hits[key].name), key[1]))][:limit]
 
 
-def _best(db: sqlite3.Connection, query: str, where: str, values: Sequence[Any], limit: int) -> dict[int, float]:
-    """The scores of the best hits, which come first; of equal ones the newest."""
-    # Ranking reads each document's size: of a word that is everywhere only some are worth it.
-    ranked = f"SELECT rowid, {_RANK} FROM words WHERE words MATCH ? {where} ORDER BY rowid DESC LIMIT ?"  # noqa: S608
-    scores = dict(db.execute(ranked, (query, *values, MOST_RANKED)).fetchall())
-    if len(scores) == MOST_RANKED:
-        # Titles are few, count most, and may be those of old sessions.
-        scores.update(db.execute(ranked, (f"{{title summary}} : ({query})", *values, MOST_RANKED)).fetchall())
+class _Place(NamedTuple):
+    """Of a hit what says where it stands in the list; ``session`` is the one that it was written in."""
+
+    score: float
+    moment: int
+    session: str
+    seq: int
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Sorts the best first, of equal ones the newest. It does not depend on when they were indexed."""
+        return self.score, -self.moment, self.session, self.seq
+
+
+def _best(db: sqlite3.Connection, scores: Mapping[int, float], limit: int) -> dict[int, _Place]:
+    """The best hits; more than ``limit`` if more stand in one place."""
     least = max(nsmallest(limit, scores.values()), default=0.0)
-    rows = _newest_first(db, [row for row, score in scores.items() if score <= least])
-    rows.sort(key=scores.__getitem__)
-    return {row: scores[row] for row in rows[:limit]}
+    places = _places(db, {row: score for row, score in scores.items() if score <= least})
+    found = sorted(places.items(), key=lambda one: one[1].rank)
+    return dict([*found[:limit], *takewhile(lambda one: one[1] == found[limit - 1][1], found[limit:])])
 
 
-def _newest_first(db: sqlite3.Connection, rows: Sequence[int]) -> list[int]:
-    """Rows in an order that does not depend on when they were indexed."""
-    times: dict[int, str] = {}
+def _places(db: sqlite3.Connection, scores: Mapping[int, float]) -> dict[int, _Place]:
+    """The places of hits by row."""
+    times, rows = dict[int, int](), list(scores)
     for begin in range(0, len(rows), _AT_ONCE):
         some = rows[begin : begin + _AT_ONCE]
-        query = f"SELECT rowid, ts FROM words WHERE rowid IN ({', '.join('?' * len(some))})"  # noqa: S608
+        query = f"SELECT id, ts FROM stamp WHERE id IN ({', '.join('?' * len(some))})"  # noqa: S608
         times.update(db.execute(query, some).fetchall())
-    one = "SELECT hash FROM segment WHERE id = ?"
-    hashes = {segment: db.execute(one, (segment,)).fetchone() for segment in {row >> SEQ_BITS for row in rows}}
-    found = sorted(rows, key=lambda row: (row & _SEQ, hashes[row >> SEQ_BITS]))
-    return sorted(found, key=lambda row: times.get(row, ""), reverse=True)
+    one = "SELECT session FROM segment WHERE id = ?"
+    sessions = {number: db.execute(one, (number,)).fetchone()[0] for number in {row >> SEQ_BITS for row in rows}}
+    return {
+        row: _Place(score, times.get(row, 0), sessions[row >> SEQ_BITS], row & _SEQ) for row, score in scores.items()
+    }
 
 
 def _listed(name: Name) -> tuple[str, bool, str]:
     """The trunk first, as in lists."""
     return name.session, name.branch != TRUNK, name.branch
-
-
-def _snippets(db: sqlite3.Connection, query: str, rows: Collection[int]) -> dict[int, tuple[str, str]]:
-    """(time, marked snippet) of each of the rows that a query has found, in one pass over its hits."""
-    # The plus keeps FTS5 from asking for row after row, which for `begin*` would gather all its words each time.
-    cut = (
-        f"SELECT rowid, ts, snippet(words, -1, '{_BEGIN}', '{_END}', '…', {_SNIPPET_WORDS}) FROM words "  # noqa: S608
-        f"WHERE words MATCH ? AND +rowid IN ({', '.join('?' * len(rows))}) ORDER BY rowid DESC LIMIT ?"
-    )
-    return {row: (ts, said) for row, ts, said in db.execute(cut, (query, *rows, len(rows)))}
 
 
 def _narrowed(session: str, since: str, archived: bool) -> tuple[str, list[Any]]:
@@ -289,37 +288,18 @@ def _narrowed(session: str, since: str, archived: bool) -> tuple[str, list[Any]]
         where += f"AND (words.rowid >> {SEQ_BITS} NOT IN (SELECT segment {parts} IN {_AWAY}) "
         where += f"OR EXISTS(SELECT 1 {parts} NOT IN {_AWAY} AND {here})) "
     if since:
-        where += "AND ts >= ? "
-        values.append(since)
+        where += "AND (SELECT ts FROM stamp WHERE id = words.rowid) >= ? "
+        values.append(moment(since))
     return where, values
 
 
-def _hit(
-    db: sqlite3.Connection, row: int, score: float, ts: str, said: str, session: str, archived: bool
-) -> Hit | None:
-    seq = row & _SEQ
-    name = _holder(db, row >> SEQ_BITS, seq, session, archived)
-    snippet, matches = _unmarked(said)
-    return Hit(name, seq, ts, round(-score, 4), snippet, matches) if name else None
-
-
-def _holder(db: sqlite3.Connection, segment: int, seq: int, session: str, archived: bool) -> Name | None:
+def _holder(db: sqlite3.Connection, row: int, session: str, archived: bool) -> Name | None:
     """The branch (of ``session``, if one is named) that wrote an event; else the first that has it and may be shown."""
     query = (
         "SELECT session, name FROM part JOIN branch ON branch.id = part.branch "  # noqa: S608
         f"WHERE segment = ? AND upto >= ? AND (? = '' OR session = ?) AND (? OR session NOT IN {_AWAY}) "
-        "ORDER BY place < (SELECT max(place) FROM part AS other WHERE other.branch = part.branch), session, name"
+        f"ORDER BY own > ?, session, name <> '{TRUNK}', name"
     )
-    row = db.execute(query, (segment, seq, session, session, archived)).fetchone()
-    return Name(*row) if row else None
-
-
-def _unmarked(snippet: str) -> tuple[str, list[tuple[int, int]]]:
-    """The snippet as one line without its marks, and where they stood."""
-    parts = re.split(f"[{_BEGIN}{_END}]", " ".join(snippet.split()))
-    text, matches = "", []
-    for number, part in enumerate(parts):
-        if number % 2 and part:
-            matches.append((len(text), len(text) + len(part)))
-        text += part
-    return text, matches
+    seq = row & _SEQ
+    found = db.execute(query, (row >> SEQ_BITS, seq, session, session, archived, seq)).fetchone()
+    return Name(*found) if found else None

@@ -5,13 +5,18 @@ Floor 4. Pure. Numbers of a session count each event once, however many of its b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gitjournal import index_used
+from gitjournal.index_used import Used
 from gitjournal.refs import TRUNK
+from gitjournal.vocabulary import USAGE
 
 if TYPE_CHECKING:
     from gitjournal.index_fold import Spent
+    from gitjournal.lineage import Begin
     from gitjournal.state import SessionState
 
 _TOKENS = {
@@ -24,32 +29,38 @@ _TOKENS = {
 _OF_THE_TRUNK = ("title", "summary", "first", "archived", "labels", "project", "source", "trust", "parent")
 
 
-class Known(NamedTuple):
-    """A branch as the index knows it: its name, `about_branch`, why it cannot be read (else empty), and its parts.
+class Held(NamedTuple):
+    """What a branch has of a segment: events ``first`` to ``upto``, written in ``session``, and what they count."""
 
-    Each part is (segment, hash of its first event, first seq, last seq, what it spent).
-    """
+    segment: int
+    session: str
+    first: int
+    upto: int
+    spent: Spent
+
+
+class Known(NamedTuple):
+    """A branch as the index knows it: its name, `about_branch`, why it cannot be read (else empty), and its parts."""
 
     branch: str
     about: dict[str, Any]
     error: str
-    parts: Sequence[tuple[int, str, int, int, Spent]]
+    parts: Sequence[Held]
 
 
-class Parted(NamedTuple):
-    """What is asked of lines that part within what one branch wrote: refs that were copied or set back by force."""
+class Sum(NamedTuple):
+    """What a session has used by itself: what it has from the session that it is a fork of counts there."""
 
-    #: How many first events two branches have in common.
-    common: Callable[[str, str], int]
-    #: What a branch spent from the first event of one of its parts, which is given, to another.
-    spent: Callable[[str, int, int], Spent]
+    events: int
+    spent: Spent
+    used: Used
 
 
-def about_branch(state: SessionState, first_words: str) -> dict[str, Any]:
-    """What a state says that the list needs."""
+def about_branch(state: SessionState, first_words: str, begin: Begin) -> dict[str, Any]:
+    """What a state says that the list needs; ``begin`` is where the branch says that it begins."""
     return {
-        "events": state.last_seq,
-        "hash": state.last_hash,
+        "started": state.started,
+        "begin": [begin.after, begin.parent is not None],
         "updated": state.updated,
         "title": state.title,
         "summary": state.summary,
@@ -67,23 +78,23 @@ def about_branch(state: SessionState, first_words: str) -> dict[str, Any]:
     }
 
 
-def about_session(session: str, branches: Sequence[Known], parted: Parted) -> dict[str, Any]:
+def about_session(session: str, branches: Sequence[Known], total: Sum) -> dict[str, Any]:
     """The row of a session; ``branches`` with the trunk first.
 
     Title and labels are the trunk's. Of status there is what each branch has, the one with the newest event first.
     """
     readable = [known for known in branches if not known.error]
     newest = sorted(readable, key=lambda known: str(known.about["updated"]), reverse=True)
-    spent, events = _total(readable, parted)
+    spent, tokens = total.spent, dict(zip(USAGE, total.used.counts, strict=True))
     trunk: dict[str, Any] = readable[0].about if readable else {}
     return {
         "session": session,
         **{name: trunk.get(name) for name in _OF_THE_TRUNK},
-        "events": events,
+        "events": total.events,
         "branches": [known.branch for known in branches],
         "updated": newest[0].about["updated"] if newest else "",
-        "turns": {"user": spent.get("user", 0), "model": spent.get("model", 0)},
-        "tokens": {name: spent.get(counter, 0) for name, counter in _TOKENS.items()},
+        "turns": {"user": spent.get("user", 0), "model": total.used.responses},
+        "tokens": {name: tokens[counter] for name, counter in _TOKENS.items()},
         **{name: spent.get(name, 0) for name in ("tool_calls", "tool_results", "errors")},
         "wakes": sum(known.about["wakes"] for known in readable),
         "error": next((known.error for known in branches if known.error), None),
@@ -104,39 +115,39 @@ def now(states: Mapping[str, Any], live: Sequence[str] = ()) -> tuple[str | None
     return status, reason, blocking
 
 
-def _total(branches: Sequence[Known], parted: Parted) -> tuple[Spent, int]:
-    """What all parts of the branches spent, and how many events they have, each counted once."""
-    # By the hash of the first event: of each segment that begins so, the longest part.
-    found: dict[str, dict[int, _Longest]] = {}
-    for known in branches:
-        for segment, digest, first, upto, spent in known.parts:
-            of = found.setdefault(digest, {})
-            if segment not in of or of[segment].upto < upto:
-                of[segment] = _Longest(known.branch, first, upto, spent)
-    total: Spent = {}
-    events = 0
-    for of in found.values():
-        counted: list[_Longest] = []
-        for one in sorted(of.values(), key=lambda part: -part.upto) if len(of) > 1 else of.values():
-            after = max((parted.common(one.branch, other.branch) for other in counted), default=one.first - 1)
-            counted.append(one)
-            if after < one.upto:
-                events += one.upto - after
-                _add(total, one.spent, 1)
-                if after >= one.first:
-                    _add(total, parted.spent(one.branch, one.first, after), -1)
-    return total, events
+def total(session: str, branches: Sequence[Known], responses: Callable[[int, int, int], bytes]) -> Sum:
+    """What a session has used: each event counts once, and each response, as in `gj cost`.
+
+    ``responses`` gives the records of a segment's events ``after`` < seq <= ``upto``.
+    """
+    records: list[bytes] = []
+    longest: dict[int, Held] = {}
+    for known in sorted((known for known in branches if not known.error), key=_rank):
+        for part in known.parts:
+            before = longest.get(part.segment)
+            after = before.upto if before else part.first - 1
+            if part.session == session and part.upto > after:
+                records.append(responses(part.segment, after, part.upto))
+                longest[part.segment] = part
+    spent: Spent = {}
+    for part in longest.values():
+        add(spent, part.spent)
+    events = sum(part.upto - part.first + 1 for part in longest.values())
+    return Sum(events, spent, index_used.total(b"".join(records)))
 
 
-class _Longest(NamedTuple):
-    """A part of a branch."""
-
-    branch: str
-    first: int
-    upto: int
-    spent: Spent
+def _rank(known: Known) -> tuple[Any, ...]:
+    """The order in which `cost.tally` reads branches: it decides where a response of several providers counts."""
+    after, parent = known.about["begin"]
+    return known.about["started"], known.branch != TRUNK and not parent, after, known.branch
 
 
-def _add(total: Spent, spent: Spent, times: int) -> None:
+def as_text(about: Mapping[str, Any]) -> str:
+    """A JSON object as a row has it."""
+    return json.dumps(about, separators=(",", ":"))
+
+
+def add(total: Spent, spent: Spent) -> None:
+    """Add counters up."""
     for name, count in spent.items():
-        total[name] = total.get(name, 0) + times * count
+        total[name] = total.get(name, 0) + count

@@ -15,7 +15,7 @@ from typing import Any
 from gitjournal.errors import StorageError
 from gitjournal.event import Event
 from gitjournal.index_db import SEQ_BITS, reason
-from gitjournal.index_text import Words
+from gitjournal.index_text import Words, moment
 
 #: Rows, and bytes of their events, of one statement at the most. SQLite takes 32,766 values.
 _ROWS = 2000
@@ -24,7 +24,7 @@ _WAITING = 2
 LAST_SEQ = (1 << SEQ_BITS) - 1
 
 Row = tuple[Any, ...]
-_WORDS = "words(rowid, title, summary, text, tools, ts)"
+_WORDS = "words(rowid, title, summary, text, tools)"
 
 
 def row_id(segment: int, seq: int) -> int:
@@ -51,7 +51,9 @@ class Shelf:
     def document(self, segment: int, event: Event, said: Words) -> None:
         """Add what an event says."""
         self._size += len(event.raw)
-        self.add(_WORDS, (segment << SEQ_BITS | event.seq, *said, event.ts))
+        number = row_id(segment, event.seq)
+        self.add(_WORDS, (number, *said))
+        self.add("stamp", (number, moment(event.ts)))
 
     def add(self, table: str, row: Row) -> None:
         """Add a row to ``table``; not the caller's text but one of a few names, with columns where need be."""

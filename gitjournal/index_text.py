@@ -17,6 +17,9 @@ MOST_TEXT = 100_000
 MOST_TOOLS = 8_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
+#: Leaves of a ``ts`` its digits.
+_NO_DIGITS = str.maketrans("", "", "-T:.Z")
+
 Data = Mapping[str, Any]
 
 
@@ -48,6 +51,11 @@ def words(event: Event) -> Words | None:
     return _encodable(found) if may_hold_tags(event.raw) else found
 
 
+def moment(ts: str) -> int:
+    """A ``ts``, or its beginning, as a number: the same order."""
+    return int(ts.translate(_NO_DIGITS).ljust(17, "0"))
+
+
 def data_of(event: Event) -> Data:
     """The payload; as stored when a side file is not to be had, empty when it is no JSON object at all."""
     try:
@@ -73,12 +81,16 @@ def strings(value: Any) -> Iterator[str]:
             todo.extend(reversed(node))
 
 
-def _encodable(found: Words) -> Words:
+def encodable(text: str) -> str:
     """The same without lone surrogates, which no database takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _encodable(found: Words) -> Words:
     try:
         "".join(found).encode()
     except UnicodeEncodeError:
-        return Words(*(text.encode("utf-8", "replace").decode() for text in found))
+        return Words(*map(encodable, found))
     return found
 
 

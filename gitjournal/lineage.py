@@ -6,7 +6,7 @@ origin only makes it quick to find. The derived index of `seqindex` is a hint wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitjournal.chain import branch_origin
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from gitjournal.event import Event
     from gitjournal.journal import Journal
 
+
+#: Gives the branches whose line begins with one of these events (hashes); more may be among them, but none is missing.
+Beginning = Callable[[Collection[str]], Iterable[Name]]
 
 #: Events that are in memory at once when a branch is read backwards.
 _PIECE = 128
@@ -140,7 +143,7 @@ def begins(journal: Journal, name: Name) -> Begin:
     What a session was forked from may have another name by now.
     """
     chain = journal.chain(name)
-    after, parent = _said(chain)
+    after, parent = said(chain)
     mine = _at(chain, after) if parent else None
     if parent is None or mine is None:
         return Begin()
@@ -218,9 +221,9 @@ def parts(journal: Journal, names: Iterable[Name], failed: dict[Name, JournalErr
     """
     once = Once(journal)
     found = []
-    for name, said in _in_order(journal, names):
+    for name, begin in _in_order(journal, names):
         try:
-            part = once.add(name, said)
+            part = once.add(name, begin)
         except JournalError as error:
             if failed is None:
                 raise
@@ -232,11 +235,12 @@ def parts(journal: Journal, names: Iterable[Name], failed: dict[Name, JournalErr
 
 def _in_order(journal: Journal, names: Iterable[Name]) -> list[tuple[Name, Begin]]:
     """Parents before their children; last what is no trunk and does not say where it begins."""
-    said = [(name, _said(journal.chain(name))) for name in names]
-    return sorted(said, key=lambda one: (one[0].branch != TRUNK and not one[1].parent, one[1].after, one[0]))
+    begun = [(name, said(journal.chain(name))) for name in names]
+    return sorted(begun, key=lambda one: (one[0].branch != TRUNK and not one[1].parent, one[1].after, one[0]))
 
 
-def _said(chain: Chain) -> Begin:
+def said(chain: Chain) -> Begin:
+    """`declared`; of a branch that cannot be read, that it begins by itself."""
     try:
         return declared(chain)
     except JournalError:
@@ -271,13 +275,14 @@ def _line(journal: Journal, name: Name, part: Part | None) -> Line:
     return Line(name, part.head, Begin(part.after, part.parent) if part.parent else begins(journal, name))
 
 
-def forks(journal: Journal, session: str) -> dict[Name, list[Begin]]:
+def forks(journal: Journal, session: str, beginning: Beginning | None = None) -> dict[Name, list[Begin]]:
     """The sessions that go on from events of this one: for each of its branches (fork, seq), sorted by seq.
 
-    Opens every session of the journal.
+    Opens those that ``beginning`` names; without it every session of the journal.
     """
     found: dict[Name, list[Begin]] = {}
-    for name in journal.sessions():
+    firsts = {first.hash for name in journal.branches(session) if (first := _at(journal.chain(name), 1))}
+    for name in beginning(firsts) if beginning else journal.sessions():
         if name.session == session or name.branch != TRUNK:
             continue
         begin = begins(journal, name)

@@ -32,7 +32,7 @@ from gitjournal.errors import (
 )
 from gitjournal.event import Event
 from gitjournal.journal import Journal
-from gitjournal.lineage import Begin, Once, begins, common, forks, lines, parts
+from gitjournal.lineage import Begin, Beginning, Once, begins, common, forks, lines, parts
 from gitjournal.refs import Name
 from gitjournal.store import Store
 from gitjournal.verify import verify, verify_session
@@ -361,8 +361,8 @@ def test_a_ref_that_somebody_moved_meanwhile_is_left(tmp_path: Path, monkeypatch
     journal = make(tmp_path / "j")
     look = branches.kept_elsewhere
 
-    def push(journal: Journal, name: Name) -> branches.Kept:
-        kept = look(journal, name)
+    def push(journal: Journal, name: Name, beginning: Beginning | None = None) -> branches.Kept:
+        kept = look(journal, name, beginning)
         git("update-ref", "refs/heads/s/a", "refs/heads/s/main", cwd=journal.path)
         return kept
 

@@ -15,11 +15,14 @@ from support import Gj, fork, forked, fsck, git, git_text, kill
 from test_faults import Faults
 
 import gitjournal
+from gitjournal import branches, index, index_db, index_query
 from gitjournal import delete as room
-from gitjournal import index, index_db
-from gitjournal.errors import AlreadyExists, JournalError, LeaseHeld, NotFound, StorageError, UsageError
+from gitjournal.chain import Chain
+from gitjournal.errors import AlreadyExists, JournalError, LeaseHeld, NotFound, Refused, StorageError, UsageError
+from gitjournal.event import Event
 from gitjournal.journal import Journal
 from gitjournal.lease import Lease
+from gitjournal.lineage import forks
 from gitjournal.refs import Name
 from gitjournal.state import fold
 from gitjournal.verify import verify
@@ -557,3 +560,78 @@ def test_the_command_finishes_a_deletion_that_was_cut(gj: Gj, base: Path) -> Non
     done = gj("delete", "s", "--json")
     assert "finished deleting s" in done.stderr and json.loads(done.stdout)["tombstone"]["seq"] == 2
     check_gone(gitjournal.open(base))
+
+
+# --- one branch ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def branched(tmp_path: Path) -> Journal:
+    """Session s with a branch b that has two events of its own, of which fork f has the first; and other sessions."""
+    made = gitjournal.init(tmp_path / "branched")
+    for number in range(6):
+        with made.session(f"o{number}", create=True) as s:
+            s.append("note", {"n": number})
+    with made.session("s", create=True) as s:
+        s.append("note", {})
+    made.branch("s", 2, "b")
+    for end in (4, 5):
+        with made.session("s/b") as s:
+            s.append("note", {"end": end})
+        if end == 4:
+            made.fork("s/b", 4, "f")
+    return made
+
+
+def test_deleting_a_branch_looks_at_no_session_but_those_that_share_its_beginning(
+    branched: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beginning = partial(index.beginning, branched)
+    index.rebuild(branched)
+    seen: set[str] = set()
+    read = Chain.event
+
+    def event(self: Chain, seq: int) -> Event:
+        seen.add(self.name.session)
+        return read(self, seq)
+
+    monkeypatch.setattr(Chain, "event", event)
+    with pytest.raises(Refused, match="has 1 event that nothing else has, beyond event 4"):
+        branches.delete(branched, "s/b", beginning=beginning)
+    assert seen == {"s", "f"}
+    assert {
+        parent: [str(one.parent) for one in found] for parent, found in forks(branched, "s", beginning).items()
+    } == {Name("s", "b"): ["f"]}
+    assert seen == {"s", "f"} and forks(branched, "s") == forks(branched, "s", beginning)
+    branched.fork("s/b", 5, "g")
+    assert branches.delete(branched, "s/b", beginning=beginning).kept.lost == 0
+
+
+@pytest.mark.parametrize("stale", ["a fork that is gone", "a fork that was set back", "other sessions"])
+def test_what_the_index_says_keeps_no_event(branched: Journal, stale: str) -> None:
+    branched.fork("s/b", 5, "g")
+    index.rebuild(branched)
+    known = index.ask(branched, lambda db: index_query.beginning(db, [branched.event("s", 1).hash]))
+    assert Name("g") in known
+    if stale == "a fork that was set back":
+        git("update-ref", "refs/heads/g/main", "refs/heads/s/main", cwd=branched.path)
+    elif stale == "a fork that is gone":
+        git("update-ref", "-d", "refs/heads/g/main", cwd=branched.path)
+    else:
+        known = [name for name in known if name.session != "g"] + [Name("o1"), Name("nobody")]
+    with pytest.raises(Refused):
+        branches.delete(branched, "s/b", beginning=lambda _: known)
+    if stale != "other sessions":
+        # An index that is brought up to date says the same.
+        with pytest.raises(Refused):
+            branches.delete(branched, "s/b", beginning=partial(index.beginning, branched))
+    assert branched.head("s/b").seq == 5
+
+
+def test_gj_branch_asks_the_index(gj: Gj, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(index, "beginning", lambda *what, **_: asked.append(what) or [])
+    with journal.session("s/b") as s:
+        s.user("its own")
+    assert "beyond event 4" in gj("branch", "--delete", "s/b", ok=False).stderr and len(asked) == 1
+    assert gj("branches", "s", "--forks").stdout and len(asked) == 2

@@ -22,7 +22,7 @@ from gitjournal.cli_base import EXIT, App
 from gitjournal.cli_names import find, find_range, since
 from gitjournal.errors import JournalError, NotFound, UsageError
 from gitjournal.journal import Journal
-from gitjournal.refs import Name
+from gitjournal.refs import Name, ref_name
 from gitjournal.render import short_number
 from gitjournal.state import fold
 from gitjournal.writer import Draft
@@ -152,7 +152,9 @@ def test_filters(gj: Gj, filled: Journal) -> None:
     assert gj("sessions", "--since", "soon", ok=False).exit_code == EXIT["usage"]
 
 
-def test_a_project_is_found_by_the_link_to_it_and_by_what_it_leads_to(gj: Gj, place: Path, tmp_path: Path) -> None:
+def test_a_project_is_found_by_the_link_to_it_and_by_what_it_leads_to(
+    gj: Gj, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal, (real, link) = gitjournal.init(place), (tmp_path / "real", tmp_path / "link")
     real.mkdir()
     link.symlink_to(real)
@@ -169,6 +171,27 @@ def test_a_project_is_found_by_the_link_to_it_and_by_what_it_leads_to(gj: Gj, pl
     strange = tmp_path / os.fsdecode(b"d\xff")
     strange.mkdir()
     assert "no session that fits" in gj("sessions", "--project", strange).stderr
+    monkeypatch.chdir(strange)
+    assert "no session that fits" in gj("sessions", "--project", ".").stderr
+
+
+def test_a_label_that_is_no_text_is_refused(gj: Gj, filled: Journal) -> None:
+    for label in (os.fsdecode(b"\xff"), "x" * 65, "a\nb"):
+        run = gj("sessions", "--label", label, ok=False)
+        assert run.exit_code == EXIT["usage"] and run.stderr.startswith("gj: ") and "is no label" in run.stderr
+
+
+def test_a_name_that_means_a_branch_and_a_session_lists_both(gj: Gj, filled: Journal) -> None:
+    both = (Name("fix-cache/try"), Name("fix-cache", "try"))
+    git("update-ref", ref_name(both[0]), "refs/heads/fix-cache/main", cwd=filled.path)
+    git("update-ref", ref_name(both[1]), "refs/heads/fix-cache/main", cwd=filled.path)
+    run = gj("log", "fix-cache/try", ok=False)
+    assert run.exit_code == 1 and "can mean branch" in run.stderr and "fix-cache/try/main" in run.stderr
+
+
+def test_a_name_that_was_completed_is_said(gj: Gj, filled: Journal) -> None:
+    assert "'fix-c' is taken for fix-cache" in gj("log", "fix-c").stderr
+    assert gj("log", "fix-cache").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -254,6 +277,14 @@ def test_bad_searches_are_one_line(gj: Gj, filled: Journal, words: list[str]) ->
     result = gj("search", *words, ok=False)
     assert result.exit_code == EXIT["usage"] and result.stdout == ""
     assert len([line for line in result.stderr.splitlines() if line.startswith("gj: ")]) == 1
+
+
+def test_a_search_in_one_branch_is_refused(gj: Gj, filled: Journal) -> None:
+    found = gj("search", "cache", "--session", "fix-cache").stdout
+    assert found and gj("search", "cache", "--session", "fix-ca").stdout == found
+    for name in ("fix-cache/try-b", "fix-cache/main", "fix-cache/tr", "fix-cache@1"):
+        run = gj("search", "cache", "--session", name, ok=False)
+        assert run.exit_code == EXIT["usage"] and "is not a whole session" in run.stderr and not run.stdout
 
 
 def test_archived_sessions_are_searched_when_asked_for(gj: Gj, filled: Journal) -> None:
@@ -385,6 +416,15 @@ def test_search_and_grep_give_a_shared_event_to_the_branch_that_wrote_it(gj: Gj,
     assert found == ["fix-cache@2", "fix-cache/a@6"]
     assert sorted(line.split()[0] for line in gj("search", "slow").stdout.splitlines()) == sorted(found)
     assert gj("grep", "slow", "fix-cache/a").stdout.startswith("fix-cache/a@2: ")
+
+
+def test_grep_takes_a_line_to_end_at_line_breaks_alone(gj: Gj, place: Path) -> None:
+    odd = [f"one{char}two" for char in "\x0b\x0c\x1c\x85\u2028\u2029"]
+    with gitjournal.init(place).session("s", create=True) as s:
+        s.append("message", said("\r\n".join([*odd, "", "a\rb"]) + "\n"), actor="user")
+    for text in odd:
+        assert json.loads(gj("grep", "-F", text, "--json").stdout)["line"] == text
+    assert [json.loads(one)["line"] for one in gj("grep", "^(.|)$", "--json").stdout.splitlines()] == ["", "a", "b"]
 
 
 def test_grep_finds_what_is_in_a_side_file_and_in_escapes(gj: Gj, place: Path) -> None:
