@@ -111,6 +111,22 @@ class Calls:
             raise UsageError(f"call {call_id!a:.80} is not open: there is no such call, or it has its result")
         return call
 
+    def check_answers(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        """UsageError unless the results among the parts of a message are of open calls, or of calls in it."""
+        made, answered = set[str](), set[str]()
+        for part in parts:
+            call_id = part.get("id")
+            if not isinstance(call_id, str):
+                continue
+            if part.get("type") == "tool_call":
+                made.add(call_id)
+            elif part.get("type") == "tool_call_response":
+                if call_id in answered:
+                    raise UsageError(f"call {call_id!a:.80} has two results in one message")
+                if call_id not in made:
+                    self.open(call_id)
+                answered.add(call_id)
+
     def check_waiting(self, call_id: str) -> None:
         """UsageError unless the call waits for a person's answer."""
         call = self.open(call_id)
@@ -127,8 +143,9 @@ def _objects(parts: Any) -> list[dict[str, Any]]:
 class ToolCall:
     """A tool call that is in the journal and has no result yet: what `Session.tool_call` returns.
 
-    As a context manager: an exception that leaves the block is the call's result (``is_error``) and goes on. What
-    interrupts the program (Ctrl-C, a cancelled task, exit) leaves the call open: nobody knows how far it came.
+    As a context manager: an exception that leaves the block is kept as the call's result (``is_error``), and is raised
+    again: who goes on after it catches it outside of the block. What interrupts the program (Ctrl-C, a cancelled task,
+    exit) leaves the call open: nobody knows how far it came.
     """
 
     def __init__(self, session: Session, call_id: str, name: str) -> None:

@@ -186,7 +186,7 @@ def _source(source: object) -> str:
 def _parent(parent: Mapping[str, Any]) -> Data:
     data: Data = plain(parent, "parent")
     if unknown := data.keys() - {"session", "branch", "seq"}:
-        raise UsageError(f"parent has no member {min(unknown)!r}")
+        raise UsageError(f"parent has no member {min(unknown)!a:.80}")
     seq = data.get("seq")
     if seq is not None and not is_seq(seq):
         raise UsageError("the seq of parent is not the number of an event")
@@ -238,12 +238,13 @@ def _labels(labels: Iterable[str]) -> list[str]:
         raise UsageError(f"labels are a list of texts, not a {kind(labels)}")
     found = list(labels)
     for label in found:
-        if not is_label(label):
+        # One of white space alone nobody would see.
+        if not is_label(label) or not label.strip():
             shown = f"{label!a:.80}" if isinstance(label, str) else f"a {kind(label)}"
             raise UsageError(f"a label is 1 to {MAX_LABEL} characters without control characters, not {shown}")
     if not found:
         raise UsageError("no label was given")
-    return sorted(set(found))
+    return sorted({label.strip() for label in found})
 
 
 def checkpoint(state: Mapping[str, Any]) -> Data:

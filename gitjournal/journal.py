@@ -215,7 +215,7 @@ class Journal:
         begun.sort(key=lambda one: (one.branch != TRUNK, one))
         near = difflib.get_close_matches(text, map(str, known), n=3) or [str(one) for one in begun[:3]]
         hint = f"Did you mean {', '.join(near)}?" if near else "gj sessions lists what is there."
-        return NotFound(f"there is no session or branch {text!r} in {self.path}", hint=hint)
+        return NotFound(f"there is no session or branch {text!r:.420} in {self.path}", hint=hint)
 
     def sessions(self) -> Iterator[Name]:
         """All branches of all sessions, in git or only in a tail, sorted; without the journal's own log."""
@@ -361,8 +361,10 @@ class Journal:
     def _check_parent_trust(self, start: Mapping[str, Any]) -> None:
         """UsageError when a session would be trusted more than its parent, if that is in this journal."""
         parent, trust = start.get("parent"), start.get("trust")
-        session = parent.get("session") if isinstance(parent, Mapping) else None
-        if not isinstance(session, str) or trust not in TRUST_LEVELS or not self._usable(Name(session)):
+        if not isinstance(parent, Mapping) or trust not in TRUST_LEVELS:
+            return
+        session = parent.get("session")
+        if not isinstance(session, str) or not self._usable(Name(session)):
             return
         there = self.branches(session)
         if there and is_wider(trust, most := self._trust(Name(session) if Name(session) in there else there[0])):
@@ -385,7 +387,10 @@ class Journal:
         return AsyncSession(partial(self.session, name, create, **how))
 
     def _parent(self, parent: object) -> Mapping[str, Any] | None:
-        if parent is None or isinstance(parent, Mapping):
+        if parent is None:
+            return None
+        if isinstance(parent, Mapping):
+            self._check_place(parent)
             return parent
         if isinstance(parent, Session):
             return {"session": parent.name.session, "branch": parent.name.branch, "seq": parent.head.seq}
@@ -393,6 +398,25 @@ class Journal:
             raise UsageError(f"parent is a {kind(parent)}, not a session or the name of one")
         name = self.resolve(parent)
         return {"session": name.session, "branch": name.branch}
+
+    def _check_place(self, place: Mapping[str, Any]) -> None:
+        """UsageError for a place in a session of this journal that it does not have."""
+        session, branch, seq = place.get("session"), place.get("branch", TRUNK), place.get("seq")
+        if not isinstance(session, str) or not isinstance(branch, str) or not self._usable(Name(session, branch)):
+            return
+        there, parent = self.branches(session), Name(session, branch)
+        if parent not in there:
+            # A clone of some refs need not have the trunk.
+            if there and "branch" in place:
+                raise UsageError(f"the parent {session!r} has no branch {branch!a:.80}")
+            return
+        try:
+            head = self.chain(parent).head()
+        except JournalError:
+            # A parent that is damaged does not hinder its children.
+            return
+        if head is not None and isinstance(seq, int) and seq > head.seq:
+            raise UsageError(f"the parent {parent} has no event {seq}: it is at {head.seq}")
 
     def _signing(self, sign: Mode | None, signer: Signer | None, *, live: bool) -> tuple[Mode, Signer | None]:
         """What is signed, and by whom: as the caller or else the journal says."""
@@ -434,9 +458,14 @@ class Journal:
         return writer
 
     def _refuse_branch_of_another(self, text: str) -> None:
-        """NotFound when the text names a branch that a session here could have: a new session is hardly meant."""
+        """NotFound when the text names a branch that a session here could have: a new session is hardly meant.
+
+        AlreadyExists when the session has it: who forks names a new session, and the two could not be told apart.
+        """
         for left, branch in ((text[:at], text[at + 1 :]) for at, char in enumerate(text) if char == "/"):
             if branch and self._usable(Name(left)) and self.chain(Name(left)).exists():
+                if self.chain(Name(left, branch)).exists():
+                    raise AlreadyExists(f"{text!r} is branch {branch!r} of session {left!r}")
                 raise NotFound(
                     f"session {left!r} has no branch {branch!r}",
                     hint=f"Make it with: gj branch {shlex.quote(left)} {shlex.quote(branch)}",
@@ -481,6 +510,9 @@ class Journal:
         """
         parent = self.resolve(name)
         child = Name(parent.session, as_)
+        both = Name(str(child))
+        if self._usable(both) and self.chain(both).exists():
+            raise AlreadyExists(f"a session is called {both}: a branch of that name would be taken for it")
         return self._split(parent, at, child, "session.branch", {**(more or {}), "branch": as_}, epoch)
 
     def fork(self, name: str | Name, at: int, session: str, *, epoch: int | None = None) -> Name:
@@ -488,7 +520,11 @@ class Journal:
 
         ``epoch`` is for imports.
         """
-        return self._split(self.resolve(name), at, Name(session), "session.fork", {}, epoch)
+        parent = self.resolve(name)
+        refs.check_id(session)
+        if epoch is None:
+            self._refuse_branch_of_another(session)
+        return self._split(parent, at, Name(session), "session.fork", {}, epoch)
 
     def _split(self, parent: Name, at: int, child: Name, kind: str, data: dict[str, Any], epoch: int | None) -> Name:
         _check_number(at)

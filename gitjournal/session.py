@@ -145,6 +145,8 @@ class Session:
 
         Up to 4,096 events and 4 MiB are stored whole or not at all; longer batches in such pieces.
         """
+        if not isinstance(items, Iterable):
+            raise UsageError(f"a batch is a list of drafts, not a {kind(items)}")
         with self._lock:
             over = self._over
             try:
@@ -175,11 +177,14 @@ class Session:
     def message(self, role: str, content: object, *, name: str | None = None, actor: str | None = None) -> Appended:
         """A message of role ``user``, ``system``, ``assistant`` or ``tool``. ``actor``: who it is from.
 
+        Results of tools in it are of open calls, one of each: UsageError else, as of `tool_result`.
         Refused after `terminate`, as are `model_response`, `tool_call`, `turn`, `wake` and a second `terminate`.
         """
         self._check_goes_on()
         data = self._named(drafts.message(role, content, name))
-        return self._record("message", data, actor or (role if role in ("user", "assistant") else "host"))
+        with self._lock:
+            self._calls.check_answers(data["parts"])
+            return self._record("message", data, actor or (role if role in ("user", "assistant") else "host"))
 
     def model_response(
         self,
@@ -198,7 +203,11 @@ class Session:
         """
         self._check_goes_on()
         named = {"id": id, "model": model, "finish_reason": finish_reason, "provider": provider}
-        return self._record("model.response", self._named(drafts.response(content, usage=usage, **named)), "assistant")
+        data = self._named(drafts.response(content, usage=usage, **named))
+        with self._lock:
+            # A provider that runs tools of its own says their results itself.
+            self._calls.check_answers(data.get("parts", ()))
+            return self._record("model.response", data, "assistant")
 
     def _named(self, data: dict[str, Any]) -> dict[str, Any]:
         """Parts with an id where a model or server gave none: a call gets a new one, a result that of its tool's call.
@@ -447,6 +456,8 @@ def _draft(item: object) -> Draft:
 
 
 def _allowed(draft: Draft) -> Draft:
+    if not isinstance(draft.type, str):
+        raise UsageError(f"the type of an event is text, not a {kind(draft.type)}")
     if draft.type in RESERVED_TYPES:
         raise UsageError(f"events of type {draft.type} are made by the journal, not appended")
     return draft

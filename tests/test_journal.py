@@ -861,3 +861,16 @@ def test_a_path_that_no_system_has(path: str) -> None:
     for call in (gitjournal.init, gitjournal.open):
         with pytest.raises(UsageError):
             call(path)
+
+
+def test_a_session_and_a_branch_of_one_name_do_not_come_to_be(journal: Journal) -> None:
+    with journal.session("s", create=True) as session:
+        session.user("x")
+    journal.branch("s", 2, "x")
+    with pytest.raises(NotFound, match="session 's' has no branch 'y'"):
+        journal.fork("s", 2, "s/y")
+    with pytest.raises(AlreadyExists, match="'s/x' is branch 'x' of session 's'"):
+        journal.fork("s", 2, "s/x")
+    journal.session(Name("s/z"), create=True).close()
+    with pytest.raises(AlreadyExists, match="a session is called s/z"):
+        journal.branch("s", 2, "z")

@@ -18,7 +18,7 @@ from unittest.mock import ANY
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import fork, kill
+from support import fork, git, kill
 
 import gitjournal
 from gitjournal import counters, delete, drafts, providers, vocabulary
@@ -101,6 +101,9 @@ RECORDED: list[tuple[Callable[[Session], object], str, str, Mapping[str, Any]]] 
     (lambda s: s.title("The cache bug"), "session.update", "host", {"title": "The cache bug"}),
     (lambda s: s.title(""), "session.update", "host", {"title": ""}),
     (lambda s: s.summary("Two\nlines"), "session.update", "host", {"summary": "Two\nlines"}),
+    (lambda s: s.summary(" \n It went well. \n"), "session.update", "host", {"summary": "It went well."}),
+    # White space alone would hide the automatic summary.
+    (lambda s: s.summary("   "), "session.update", "host", {"summary": ""}),
     (lambda s: s.label("b", "a", "b"), "session.update", "host", {"add_labels": ["a", "b"]}),
     (lambda s: s.unlabel("a"), "session.update", "host", {"remove_labels": ["a"]}),
     (lambda s: s.archive(), "session.update", "host", {"archived": True}),
@@ -599,6 +602,8 @@ def test_a_message_of_a_chat(s: Session) -> None:
 
 def test_messages_in_the_blocks_of_the_providers(s: Session) -> None:
     png = "iVBORw0KGgo="
+    s.tool_call("look", {}, id="c1")
+    s.tool_call("look", {}, id="c2")
     s.user(
         [
             {"type": "text", "text": "See"},
@@ -739,6 +744,16 @@ def test_a_call_without_an_id_is_one_call_when_it_is_run(s: Session, none: str |
             call.result(x)
     state = fold(s.chain.events())
     assert (state.tool_calls, state.tool_results, state.open_calls, state.odd) == (2, 2, [], [])
+
+
+def test_a_tool_of_the_host_is_not_taken_for_the_call_of_another_tool(s: Session) -> None:
+    s.model_response([{"type": "tool_call", "id": "b", "name": "sh", "arguments": {}}])
+    with s.tool_call("ls", {}) as own:
+        own.result("a.py")
+    assert own.id != "b"
+    with s.tool_call("sh", {}) as asked:
+        asked.result("ok")
+    assert asked.id == "b" and not fold(s.chain.events()).odd
 
 
 def test_a_call_that_the_model_asked_for_is_not_run_under_another_name(s: Session) -> None:
@@ -988,6 +1003,104 @@ def test_batches_and_plain_appends_count_as_well(s: Session) -> None:
     s.append("tool.call", {"id": "d", "name": "t"})
     s.append("tool.result", {"parts": [{"type": "tool_call_response", "id": "d", "response": 1}]})
     refused(s, lambda: s.tool_result("d", 1), "'d'")
+
+
+RESULTS = [
+    {"role": "tool", "tool_call_id": "c", "content": "x"},
+    {"type": "tool_result", "tool_use_id": "c", "content": "x"},
+    {"type": "function_call_output", "call_id": "c", "output": "x"},
+]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_result_in_a_message_is_of_an_open_call_and_comes_once(s: Session, result: dict[str, Any]) -> None:
+    for said in ("no such call", "answered"):
+        before = s.head
+        with pytest.raises(UsageError, match="'c' is not open"):
+            s.message("tool", result)
+        assert s.head == before, said
+        s.tool_call("look", {}, id="c")
+        s.message("tool", result)
+    with pytest.raises(UsageError, match="two results"):
+        s.tool_call("look", {}, id="c")
+        s.message("tool", [result, result])
+
+
+def test_a_response_has_results_of_tools_that_the_provider_ran_and_no_others(s: Session) -> None:
+    found = {"type": "tool_call_response", "id": "srv", "response": "found"}
+    refused(s, lambda: s.model_response([found]), "'srv' is not open")
+    s.model_response([{"type": "tool_call", "id": "srv", "name": "web_search"}, found])
+    refused(s, lambda: s.model_response([found]), "'srv' is not open")
+    # One that went on in a later response.
+    s.model_response([{"type": "tool_call", "id": "srv", "name": "web_search"}])
+    s.model_response([found])
+    assert not fold(s.chain.events()).unmatched_results
+
+
+def test_a_call_that_is_said_again_waits_for_its_confirmation_still(s: Session) -> None:
+    s.tool_call("t", {}, id="c", requires="confirmation")
+    s.model_response([{"type": "tool_call", "id": "c", "name": "t", "arguments": {}}])
+    s.confirm("c", True)
+    with pytest.raises(UsageError, match="has its answer"):
+        s.confirm("c", True)
+
+
+def test_a_message_may_hold_a_call_and_its_result(s: Session) -> None:
+    call = {"type": "tool_call", "id": "c", "name": "look"}
+    s.message("assistant", [call, {"type": "tool_call_response", "id": "c", "response": 1}])
+    with pytest.raises(UsageError, match="not open"):
+        s.tool_result("c", 2)
+
+
+@pytest.mark.parametrize("wrong", ["1", "a\nb", 1.0, True, [1], -1])
+def test_an_expected_seq_that_is_no_number_is_no_conflict(s: Session, wrong: Any) -> None:
+    with pytest.raises(UsageError, match="not the number of an event"):
+        s.append("note", {}, expected_seq=wrong)
+
+
+@pytest.mark.parametrize("wrong", [[], {"a": 1}, None, 1])
+def test_a_type_that_is_no_text_is_named(s: Session, wrong: Any) -> None:
+    for append in (lambda: s.append(wrong, {}), lambda: s.append_many([(wrong, {}, "host")])):
+        with pytest.raises(UsageError, match="the type of an event is text"):
+            append()
+    with pytest.raises(UsageError, match="a batch is a list"):
+        s.append_many(wrong if isinstance(wrong, int) else None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("member", ["type", "actor", "turn", "ts"])
+def test_a_refusal_is_one_line_however_long_what_was_given_is(s: Session, member: str) -> None:
+    given: dict[str, Any] = {"type": "note", member: "x" * 100_000}
+    with pytest.raises(FormatError) as refused:
+        s.append(given.pop("type"), {}, **given)
+    assert len(str(refused.value)) < 500
+
+
+def test_nor_is_a_name_repeated_in_full(journal: Journal) -> None:
+    long = "x" * 100_000
+    wrong: list[Callable[[], object]] = [
+        lambda: journal.resolve(long),
+        lambda: journal.session("s", create=True, parent=long),
+        lambda: journal.session("s", create=True, parent={long: 1}),
+        lambda: journal.session("s", create=True, durability=long),  # type: ignore[arg-type]
+    ]
+    for call in wrong:
+        with pytest.raises(JournalError) as refused:
+            call()
+        assert len(str(refused.value)) < 1000
+
+
+def test_a_parent_that_this_journal_has_is_named_as_it_is_there(journal: Journal) -> None:
+    journal.session("p", create=True).close()
+    for wrong in ({"session": "p", "branch": "zz"}, {"session": "p", "seq": 99}):
+        with pytest.raises(UsageError, match="the parent"):
+            journal.session("child", create=True, parent=wrong)
+    journal.session("child", create=True, parent={"session": "elsewhere", "seq": 99}).close()
+    # Of this parent the trunk is not here.
+    journal.session("lone", create=True).close()
+    journal.branch("lone", 1, "b")
+    git("update-ref", "-d", "refs/heads/lone/main", cwd=journal.path)
+    journal.session("orphan", create=True, parent={"session": "lone", "seq": 99}).close()
+    journal.session("other", create=True, parent={"session": "p", "seq": 1}).close()
 
 
 def test_of_many_threads_one_gives_the_result(s: Session, journal: Journal) -> None:
@@ -1286,7 +1399,7 @@ def test_a_sub_session_is_never_trusted_more_than_its_parent(journal: Journal) -
         low.user("x")
         high.user("x")
         wider: list[dict[str, Any]] = [
-            *({"parent": parent} for parent in (low, "low", Name("low", "b"), {"session": "low", "branch": "gone"})),
+            *({"parent": parent} for parent in (low, "low", Name("low", "b"), {"session": "low", "branch": "b"})),
             {"start": Draft("session.start", {"source": "console", "trust": "host", "parent": {"session": "low"}})},
         ]
         journal.branch("low", 1, "b")
