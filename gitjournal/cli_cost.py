@@ -17,6 +17,7 @@ from gitjournal.cli_base import (
     complete_names,
     journal_option,
     json_option,
+    not_empty,
     pass_app,
     read_file,
 )
@@ -24,6 +25,7 @@ from gitjournal.cli_names import find, since
 from gitjournal.cli_read import when
 from gitjournal.cli_table import Column, fit, table, taken
 from gitjournal.errors import UsageError
+from gitjournal.refs import TRUNK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -55,6 +57,8 @@ _LEFT_OUT = (
 )
 _LEAST_NAME = 14
 _NOBODY = {"model": "(no model)", "tool": "(no tool)"}
+# Results of calls that are not in the session, and calls without a name.
+_UNNAMED = {"tool": "? (unknown call)"}
 
 
 @click.command(short_help="Count tokens, turns, tools and money.")
@@ -64,7 +68,14 @@ _NOBODY = {"model": "(no model)", "tool": "(no tool)"}
     "--by", type=click.Choice(["day", "model", "tool", "session", "branch"]), help="One row each, and the total."
 )
 @click.option("--since", "begin", metavar="TIME", help="Only from then on: 7d, 12h, 2026-11-03.")
-@click.option("--prices", "table", type=click.Path(), metavar="FILE", help="What tokens cost: TOML, or LiteLLM's JSON.")
+@click.option(
+    "--prices",
+    "table",
+    type=click.Path(),
+    callback=not_empty,
+    metavar="FILE",
+    help="What tokens cost: TOML, or LiteLLM's JSON.",
+)
 @json_option
 @color_option
 @journal_option
@@ -132,7 +143,8 @@ def _scope(app: App, journal: Journal, text: str) -> Scope:
     if target.seq is not None:
         raise UsageError(f"{text!r} is an event; the cost is that of a session or branch")
     name = target.name
-    named = text != name.session and text.endswith(f"/{name.branch}")
+    # What was typed may have been completed: a branch is meant where one was found, or its name was begun.
+    named = text != name.session and (name.branch != TRUNK or ("/" in text and text not in name.session))
     return scope(journal, name.session, name.branch if named else None, say=app.note)
 
 
@@ -206,25 +218,32 @@ def _time(milliseconds: int) -> str:
 
 
 def _rows(app: App, by: str, groups: Mapping[str, Used], whole: Used, prices: Prices | None) -> None:
-    """The groups as a table: counters without a number in them are left out, and the cost comes first."""
+    """The groups as a table: counters that no named group has are left out, and the cost comes first."""
     from gitjournal.cost import money
     from gitjournal.render import short_number
 
-    counters = {title: name for title, name in _NUMBERS.items() if getattr(whole, name)}
+    named = {key: used for key, used in groups.items() if key} or groups
+    counters = {title: name for title, name in _NUMBERS.items() if any(getattr(one, name) for one in named.values())}
+    if by == "tool":
+        named = dict(sorted(named.items(), key=lambda item: (-item[1].tool_calls, item[0])))
+    rest = groups.get("")
+    if rest is not None and (prices or any(getattr(rest, name) for name in counters.values())):
+        named = {"": rest, **named}
     columns = [Column(by.upper(), least=_LEAST_NAME, both_ends=by == "branch")]
     columns += [Column("COST", right=True)] if prices else []
     columns += [Column(title, right=True, leave=_LEFT_OUT.index(title) + 1) for title in counters]
-    named = [*((key or _NOBODY.get(by, "-"), used) for key, used in groups.items()), ("TOTAL", whole)]
+    spelled = {"": _NOBODY.get(by, "-"), "?": _UNNAMED.get(by, "?")}
+    lines = [*((spelled.get(key, key), used) for key, used in named.items()), ("TOTAL", whole)]
 
     def row(label: str, used: Used, spell: Callable[[int], str]) -> tuple[str, ...]:
         cost = (money(used, prices.currency),) if prices else ()
         return (label, *cost, *(spell(getattr(used, name)) for name in counters.values()))
 
     def rows(spell: Callable[[int], str]) -> list[tuple[str, ...]]:
-        return [row(label, used, spell) for label, used in named]
+        return [row(label, used, spell) for label, used in lines]
 
     shown, width = rows("{:,}".format), app.width
-    sizes = _sizes(groups, prices) if by == "day" and width is not None else []
+    sizes = _sizes(named, prices) if by == "day" and width is not None else []
     if width is not None:
         room = width - (_LEAST_BAR + 2 if sizes else 0)
         shown = rows(short_number) if taken(fit(columns, shown, None)) > room else shown

@@ -41,7 +41,7 @@ def scope(
     while todo:
         parent, of = todo.pop()
         # Sessions that name each other as parents are taken once.
-        new = [one for one in children[parent] if one not in found and not {None, _branch(journal, one)}.isdisjoint(of)]
+        new = [one for one in children[parent] if one not in found and _is_below(journal, one, of, unknown)]
         found += new
         todo += [(one, {None}) for one in new]
     names = None
@@ -63,9 +63,20 @@ def _names(journal: Journal, name: Name) -> set[str | None]:
     return had - {one.branch for one in journal.branches(name.session)} | {name.branch}
 
 
+def _is_below(journal: Journal, session: str, of: set[str | None], unknown: dict[str, str]) -> bool:
+    """Whether a sub-session is one of these branches of its parent; ``unknown`` takes why that cannot be told."""
+    try:
+        return not {None, _branch(journal, session)}.isdisjoint(of)
+    except JournalError as error:
+        unknown[session] = f"[{error.code}] {error}"
+        return False
+
+
 def _branch(journal: Journal, session: str) -> str:
     """The branch of its parent that a sub-session belongs to: the trunk, if it does not say."""
-    parent = journal.chain(Name(session)).event(1).stored_data.get("parent")
+    # All branches begin with the same event, and the trunk need not be here.
+    first, *_ = journal.branches(session) or [Name(session)]
+    parent = journal.chain(first).event(1).stored_data.get("parent")
     branch = parent.get("branch") if isinstance(parent, dict) else None
     return branch if isinstance(branch, str) else TRUNK
 

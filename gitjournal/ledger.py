@@ -165,7 +165,6 @@ class Ledger(Reader):
         self._turn: Turn | None = None
         self._place = Place("", "", "")
         self._meant = self._in = False
-        self._aside = False
 
     def fresh(self) -> Ledger:
         """A ledger that has counted nothing, and knows the responses that this one has seen."""
@@ -212,7 +211,6 @@ class Ledger(Reader):
                 cell.last = ts
         data = self._stored(event) if kind in _HANDLERS and not event.withheld else None
         if data is not None:
-            self._aside = data.get("sidechain") is True
             _HANDLERS[kind](self, event, data)
         if self._turn and event.turn == self._turn.id and not (data and data.get("code") in (INTERRUPTED, DENIED)):
             self._turn = self._turn._replace(seen=event.ts)
@@ -326,6 +324,8 @@ _HANDLERS: dict[str, Callable[[Ledger, Event, Data], None]] = {
 _READ = (
     "role",
     "sidechain",
+    "injected",
+    "continues",
     "id",
     "name",
     "is_error",

@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -80,7 +81,7 @@ class Prices(Protocol):
 def load(raw: bytes, name: str) -> Prices:
     """The table in the content of a file. UsageError names the file and the place of the first mistake."""
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{name}: byte {error.start} is not UTF-8") from None
     return _litellm(text, name) if text.lstrip().startswith("{") else _own(text, name)
@@ -145,9 +146,7 @@ def _own(text: str, name: str) -> Prices:
     if type(models) is not list or not all(type(one) is dict for one in models):
         _wrong(place, "there is no [[model]]")
     entries = [_entry(one, f"{name}: model {number}") for number, one in enumerate(models, 1)]
-    for number, entry in enumerate(entries):
-        for other in entries[:number]:
-            _refuse_twins(entry, other)
+    _refuse_twins(entries)
     return _Own(currency, entries)
 
 
@@ -187,12 +186,17 @@ def _price(table: Mapping[str, Any], place: str) -> Price:
     return _made(each, higher)
 
 
-def _refuse_twins(entry: _Entry, other: _Entry) -> None:
+def _refuse_twins(entries: Sequence[_Entry]) -> None:
     """Two entries must not say different things of one model."""
-    same = {*entry.exact} & {*other.exact} | {*entry.prefixes} & {*other.prefixes}
-    together = entry.first < other.until and other.first < entry.until
-    if same and together and entry.provider == other.provider:
-        _wrong(entry.place, f"{min(same)!r} has a price already, {other.place.rpartition(': ')[0].rpartition(': ')[2]}")
+    before: dict[tuple[bool, str], list[_Entry]] = defaultdict(list)
+    for entry in entries:
+        for key in [*((True, name) for name in entry.exact), *((False, name) for name in entry.prefixes)]:
+            for other in before[key]:
+                together = entry.first < other.until and other.first < entry.until
+                if together and entry is not other and entry.provider == other.provider:
+                    place = other.place.rpartition(": ")[0].rpartition(": ")[2]
+                    _wrong(entry.place, f"{key[1]!r} has a price already, {place}")
+            before[key].append(entry)
 
 
 def _texts(table: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:

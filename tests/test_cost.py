@@ -267,6 +267,15 @@ def test_a_sub_session_that_cannot_be_read_is_not_left_out_in_silence(gj: Gj, pl
     assert run.exit_code == 1 and json.loads(run.stdout)["unread"] == [{"name": "c", "code": "missing-object"}]
 
 
+def test_a_sub_session_without_a_trunk_is_counted_by_what_it_has(journal: Journal) -> None:
+    record(journal, "p", response("r1", 10, 1))
+    record(journal, "c", response("r2", 100, 1), start={"source": "http", "parent": {"session": "p"}})
+    journal.branch("c", 2, "b")
+    ref = journal.chain(Name("c")).ref
+    journal.store.cas_ref(ref, journal.store.read_ref(ref), None)
+    assert used(journal, session="p").input == 110
+
+
 def test_a_turn_that_was_interrupted_took_as_long_as_it_was_worked_at(journal: Journal) -> None:
     def at(time: str, kind: str, turn: str | None = "t", **data: Any) -> Draft:
         return Draft(kind, data, "host", turn, f"2026-11-01T{time}.000Z")
@@ -281,6 +290,35 @@ def test_a_turn_that_was_interrupted_took_as_long_as_it_was_worked_at(journal: J
             [at("20:00:00", "turn.start"), at("20:00:01", "note"), at("20:00:09", "turn.end", outcome="failed")]
         )
     assert total(grouped(tally(journal, scope(journal, "s")))).turn_ms == 15_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "x", "--session"),
+        ("search", "x", "--in"),
+        ("sessions", "--project"),
+        ("sessions", "--label"),
+        ("cost", "--prices"),
+        ("export", "s", "--format", "md", "--prices"),
+        ("resume", "s", "--project"),
+    ],
+)
+def test_an_option_that_is_empty_is_not_taken_for_one_that_was_not_given(
+    gj: Gj, place: Path, words: tuple[str, ...]
+) -> None:
+    record(gitjournal.init(place), "s", say())
+    run = gj(*words, "", ok=False)
+    assert (run.exit_code, run.stderr) == (2, f"gj: {words[-1]} is empty\n")
+
+
+def test_the_time_of_a_line_whose_clock_went_back_is_from_its_earliest_to_its_latest_event(journal: Journal) -> None:
+    begun = Draft("session.start", {}, ts="2026-01-01T12:00:00.000Z")
+    with journal.session("s", create=True, start=begun) as s:
+        for hour in (9, 15, 11):
+            s.append("note", {}, ts=f"2026-01-01T{hour:02}:00:00.000Z")
+    found = used(journal)
+    assert (found.first, found.last) == ("2026-01-01T09:00:00.000Z", "2026-01-01T15:00:00.000Z")
 
 
 def test_since_looks_at_where_a_response_was_seen_first(journal: Journal) -> None:
@@ -421,8 +459,21 @@ def test_cost_of_a_session_a_branch_and_the_trunk(gj: Gj, filled: Journal) -> No
         return int(json.loads(gj("cost", name, "--json").stdout)["input"])
 
     assert [inputs(name) for name in ("s", "s/main", "s/try", "sub", "t")] == [1511, 1211, 300, 11, 1200]
+    # A name that was completed means what the whole one does.
+    assert [inputs(name) for name in ("s/tr", "su")] == [300, 11]
     assert gj("cost", "s@2", ok=False).exit_code == 2 and gj("cost", "s", "--all", ok=False).exit_code == 2
     assert gj("cost", "nobody", ok=False).exit_code == 4
+
+
+def test_cost_by_tool_shows_what_tools_did_most_used_first(gj: Gj, place: Path) -> None:
+    journal = gitjournal.init(place)
+    calls = [call("1", "b"), result("1"), call("2", "b"), result("2", True), call("3", "a"), result("3")]
+    record(journal, "s", say(), response("r", 5, 5), *calls)
+    assert rows(gj("cost", "--by", "tool").stdout) == [
+        ["TOOL", "TOOLS", "FAILED"], ["b", "2", "1"], ["a", "1", "0"], ["TOTAL", "3", "1"]
+    ]  # fmt: skip
+    record(journal, "cut", result("4", True))
+    assert "\n? (unknown call)      0       1\n" in gj("cost", "--by", "tool").stdout
 
 
 @pytest.mark.parametrize("by", GROUPINGS)
@@ -481,12 +532,14 @@ def test_on_80_columns_the_cost_and_what_it_is_of_stay(
     gitjournal.open(place).branch(name, 3, "try-b")
     monkeypatch.setattr(App, "width", 80)
     head, *lines = gj("cost", "--by", by, "--prices", table).stdout.splitlines()
-    assert head.split()[:4] == [by.upper(), "COST", "INPUT", "OUTPUT"] and "2.6M" in lines[-1] and "EUR 2." in lines[-1]
+    shown = ["TOOLS", "FAILED"] if by == "tool" else ["INPUT", "OUTPUT"]
+    assert head.split()[:4] == [by.upper(), "COST", *shown] and "EUR 2." in lines[-1]
+    assert ("2.6M" in lines[-1]) == (by != "tool")
     assert max(map(len, lines)) <= 80 and (by == "day") == ("█" * 8 in lines[0])
 
 
 def test_numbers_that_fit_are_shown_exactly(gj: Gj, filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    for width, shown in ((120, "1,511"), (60, "1.5k"), (None, "1,511")):
+    for width, shown in ((120, "1,511"), (40, "1.5k"), (None, "1,511")):
         monkeypatch.setattr(App, "width", width)
         assert shown in gj("cost", "s", "--by", "model").stdout.splitlines()[-1]
 
@@ -542,4 +595,4 @@ def test_what_names_say_stays_text(gj: Gj, place: Path) -> None:
     journal = gitjournal.init(place)
     record(journal, "s", response("a", 5, 5, model="m\x1b[31m"), call("c", "to\nol"))
     for by in ("model", "tool"):
-        assert "\x1b" not in gj("cost", "--by", by).stdout and len(gj("cost", "--by", by).stdout.splitlines()) == 4
+        assert "\x1b" not in gj("cost", "--by", by).stdout and len(gj("cost", "--by", by).stdout.splitlines()) == 3

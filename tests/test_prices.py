@@ -252,3 +252,8 @@ def test_the_page_shows_a_table_that_can_be_read() -> None:
     text = page.split("```toml\n", 1)[1].split("```", 1)[0]
     prices = load(text.encode(), "prices.toml")
     assert each(prices, "m-2", day="2026-01-01") == 3
+
+
+def test_a_table_of_an_editor_that_writes_a_bom_is_read() -> None:
+    raw = b"\xef\xbb\xbf" + ('currency = "EUR"\n' + M2).encode()
+    assert load(raw, "prices.toml").currency == "EUR"
