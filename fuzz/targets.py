@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha1
+from hashlib import sha1, sha256
 from itertools import islice
 from pathlib import Path
 
@@ -54,6 +54,7 @@ from gitjournal.formats import (
     openboa,
     opencode,
     otlp,
+    patch,
     pi,
     records,
     swe_agent,
@@ -383,6 +384,16 @@ def record_lines(raw: bytes) -> None:
                 if type(one.value) is dict:
                     times.to_ts(one.value.get("timestamp"))
         assert whole == raw
+
+
+@target
+def record_patch(raw: bytes) -> None:
+    """A patch makes no more of a base than it and the base have, or is refused."""
+    base, made = raw[: raw[0]] if raw else b"", raw[raw[0] if raw else 0 :]
+    with refused(FormatError):
+        whole = b"".join(patch.patched(made, iter([base])))
+        assert len(whole) <= len(base) + len(made)
+        assert patch.makes(made, [base], sha256(whole).digest())
 
 
 #: Formats that are read from bytes alone.

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import strategies as st
 from support import CORPUS, ROOT, event
 
-from gitjournal import canonical, fold
+from gitjournal import Journal, canonical, fold
 from gitjournal.event import Event
+from gitjournal.formats import export, import_file
 from gitjournal.formats.protocol import Item, RecordFormat, Source
 from gitjournal.formats.report import ImportReport
 from gitjournal.state_form import SessionState
@@ -83,6 +84,32 @@ def texts(entries: Iterable[Any], kind: str = "text") -> list[str]:
 def counters(state: SessionState) -> list[int]:
     """Input, output, read from a cache, written to it, reasoning."""
     return list(state.usage.values())
+
+
+# --- in a journal ----------------------------------------------------------------------------------
+
+
+def take(journal: Journal, path: Path, content: bytes, **options: Any) -> ImportReport:
+    """Write a file and import it; what the report says can be printed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    report = import_file(journal, path, **options)
+    json.dumps(report.as_dict())
+    assert report.lines()
+    return report
+
+
+def forget(journal: Journal) -> None:
+    """As if nobody had noted where imports stopped."""
+    for note in (journal.path / "gitjournal" / "index").rglob("*.import"):
+        note.unlink()
+
+
+def given_back(journal: Journal, name: str, fmt: str) -> bytes:
+    """A branch in the format that it came from."""
+    out = io.BytesIO()
+    export(journal, name, fmt, out)
+    return out.getvalue()
 
 
 # --- shapes that are wrong -------------------------------------------------------------------------

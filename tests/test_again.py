@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from imported import lines
+from imported import forget, given_back, lines, take, texts
 from transcripts import line, reply
 
 import gitjournal
 from gitjournal import Journal, doctor, fold, objects
 from gitjournal.erase import erase
 from gitjournal.errors import FormatError
-from gitjournal.formats import ImportReport, again, copies, export, import_file
+from gitjournal.event import Event
+from gitjournal.formats import again, copied, import_file
 from gitjournal.formats.homes import places
 from gitjournal.formats.restore import restore
 from gitjournal.formats.restore_claude import Claude
@@ -46,22 +47,8 @@ HISTORY = (
 )  # fmt: skip
 
 
-def take(journal: Journal, path: Path, content: bytes, **options: Any) -> ImportReport:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return import_file(journal, path, **options)
-
-
-def forget(journal: Journal) -> None:
-    """As if nobody had noted where imports stopped."""
-    for note in (journal.path / "gitjournal" / "index").rglob("*.import"):
-        note.unlink()
-
-
 def exported(journal: Journal, name: str, fmt: str = "claude-code") -> bytes:
-    out = io.BytesIO()
-    export(journal, name, fmt, out)
-    return out.getvalue()
+    return given_back(journal, name, fmt)
 
 
 def refs(journal: Journal) -> dict[str, Any]:
@@ -90,7 +77,7 @@ def test_a_restored_session_is_no_second_copy_of_its_history(journal: Journal, t
     assert (report.added, report.copied, report.branch) == (0, 6, "import-2")
     assert any("say the same" in note for note in report.notes)
     assert exported(journal, ID) == HISTORY and exported(journal, f"{ID}/import-2") == path.read_bytes()
-    (held,) = [event for event in journal.events(f"{ID}/import-2") if copies.is_copied(event)]
+    (held,) = [event for event in journal.events(f"{ID}/import-2") if copied.is_copied(event)]
     assert held.data["of"] == "main" and held.data["start"]["project"].endswith("home-project")
     assert held.files[0]["size"] < len(HISTORY) * 0.6
     assert [event.type for event in journal.events(f"{ID}/import-2")][-2:] == ["session.branch", "native"]
@@ -119,7 +106,9 @@ def test_importing_it_again_adds_nothing_with_and_without_the_note(journal: Jour
     before = refs(journal)
     for _ in range(2):
         for one in (path, tmp_path / "a.jsonl"):
-            assert import_file(journal, one).added == 0 and refs(journal) == before
+            report = import_file(journal, one)
+            assert report.added == 0 and refs(journal) == before
+            assert report.branch == ("import-2" if one == path else "main")
         forget(journal)
     report = take(journal, path, path.read_bytes() + said(7))
     assert (report.added, report.branch, report.skipped_known) == (1, "import-2", 6)
@@ -152,7 +141,8 @@ def test_a_third_place_goes_by_the_version_that_has_most(journal: Journal, tmp_p
 
 
 def test_a_long_row_of_places_has_an_end(journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "_MOST_LEVELS", 3)
+    for room in (again, copied):
+        monkeypatch.setattr(room, "MOST_LEVELS", 3)
     content = said(0) + answer(1)
     take(journal, tmp_path / "a.jsonl", content)
     for n in range(2, 8):
@@ -171,6 +161,48 @@ def test_a_rewind_in_it_is_there_once(journal: Journal, tmp_path: Path) -> None:
     assert fold(journal.events(f"{ID}/import-2")).turns["user"] == 3, "without what was gone back from"
     forget(journal)
     assert take(journal, tmp_path / "b.jsonl", content).added == 0
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_going_back_into_what_is_there_of_another_version_is_a_branch(
+    journal: Journal, tmp_path: Path, at_once: bool
+) -> None:
+    take(journal, tmp_path / "a.jsonl", HISTORY)
+    content = moved(HISTORY) + said(8, "again", parentUuid="u1", cwd="/new") + answer(9, "/new")
+    if not at_once:
+        take(journal, tmp_path / "b.jsonl", moved(HISTORY))
+        forget(journal)
+    report = take(journal, tmp_path / "b.jsonl", content)
+    assert (report.rewinds, report.branch) == (1, "import-2.rewind-1")
+    assert exported(journal, f"{ID}/import-2") == content and exported(journal, ID) == HISTORY
+    state = fold(journal.events(f"{ID}/{report.branch}"))
+    assert texts(state.history) == ["words 0", "answer 1", "again", "answer 9"]
+    for _ in range(2):
+        assert take(journal, tmp_path / "b.jsonl", content).added == 0
+        forget(journal)
+    grown = content + said(10, cwd="/new", parentUuid="u9")
+    assert take(journal, tmp_path / "b.jsonl", grown).branch == "import-2.rewind-1"
+    assert exported(journal, f"{ID}/import-2") == grown
+
+
+def test_a_third_place_knows_where_the_records_are(journal: Journal, tmp_path: Path) -> None:
+    take(journal, tmp_path / "a.jsonl", HISTORY)
+    take(journal, tmp_path / "b.jsonl", moved(HISTORY) + said(4, cwd="/new"))
+    third = moved(HISTORY, "/third") + said(4, cwd="/third") + said(8, "again", parentUuid="u1", cwd="/third")
+    assert take(journal, tmp_path / "c.jsonl", third).rewinds == 1
+    assert texts(fold(journal.events(f"{ID}/import-3.rewind-1")).history)[-2:] == ["answer 1", "again"]
+    assert exported(journal, f"{ID}/import-3") == third
+
+
+@pytest.mark.parametrize("places", [3, [3], [[1, "main"]], [[0, "main", 1]], [[1, 2, 3]], [[1, "main", None]]])
+def test_odd_places_are_none(journal: Journal, tmp_path: Path, places: Any) -> None:
+    take(journal, tmp_path / "a.jsonl", HISTORY)
+    take(journal, tmp_path / "b.jsonl", moved(HISTORY))
+    (held,) = [event for event in journal.events(f"{ID}/import-2") if copied.is_copied(event)]
+    name = journal.resolve(f"{ID}/import-2")
+    assert [run.position for run in copied.copied_places(name, held)] == [1]
+    odd = SimpleNamespace(stored_data={**held.stored_data, "places": places})
+    assert copied.copied_places(name, cast(Event, odd)) == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support import CORPUS
 from gitjournal import Journal, fold
 from gitjournal.formats import detect, export, import_file
 from gitjournal.formats.atif import Atif
-from gitjournal.formats.protocol import Item, Source
+from gitjournal.formats.protocol import About, Item, Source
 from gitjournal.formats.report import ImportReport
 
 ATIF = Atif()
@@ -88,14 +88,11 @@ def test_who_the_session_is_and_who_the_agent() -> None:
     def about(**more: Any) -> Any:
         return ATIF.about(ATIF.cut(io.BytesIO(raw(trajectory(**more)))), NOWHERE)
 
-    assert about() == (
-        "run-1",
-        {"agent.name": "helper", "agent.version": "2.1", "tool.definitions": [{"type": "function"}]},
-        None,
-        True,
-    )  # fmt: skip
+    assert about() == About(
+        "run-1", {"agent.name": "helper", "agent.version": "2.1", "tool.definitions": [{"type": "function"}]}
+    )
     assert about(trajectory_id="t-9").session == "t-9"
-    assert about(session_id=None, agent=None) == (None, {}, None, True)
+    assert about(session_id=None, agent=None) == About()
 
 
 @pytest.mark.parametrize("version", [f"1.{n}" for n in range(9)])
@@ -234,6 +231,8 @@ def test_a_redacted_file_is_kept_though_its_sources_are_no_sources() -> None:
     assert [item.type for item in items] == ["native"] * 6 + ["model.response", "native"]
     kinds = [part["type"] for part in items[6].data["parts"]]
     assert kinds == ["tool_call"] * 4 + ["tool_call_response"] * 4 and report.odd["no_time"] == 6
+    # The step that has counters does not say that an agent made it.
+    assert not any("usage" in item.data for item in items) and b'"prompt_tokens": 8983' in items[3].record.raw
 
 
 @golden("atif")

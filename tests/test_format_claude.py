@@ -434,6 +434,18 @@ def test_a_sub_agents_outputs_are_in_its_sessions_folder(outputs: Path, tmp_path
     assert [file.data for file in items[0].files] == [b"the whole output"]
 
 
+def test_an_output_of_the_session_that_a_fork_comes_from_is_in_that_ones_folder(outputs: Path, tmp_path: Path) -> None:
+    record = spilled("/home/ada/.claude/projects/p/s1/tool-results/t1.txt")
+    items, report = mapped(FMT, record, Source(tmp_path / "s2.jsonl"))
+    assert [file.data for file in items[0].files] == [b"the whole output"] and not report.odd
+    for path in ("/p/../tool-results/t1.txt", "/p/s3/tool-results/t1.txt", "/p//tool-results/t1.txt"):
+        _, report = mapped(FMT, spilled(path), Source(tmp_path / "s2.jsonl"))
+        assert report.odd["spilled"] == 1
+    (tmp_path / "s4").symlink_to(outputs.parent)
+    _, report = mapped(FMT, spilled("/p/s4/tool-results/t1.txt"), Source(tmp_path / "s2.jsonl"))
+    assert report.odd["spilled"] == 1, "links are not followed"
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -508,8 +520,9 @@ def test_a_copy_keeps_id_and_message() -> None:
 
 def test_a_fork_is_a_branch_of_its_session(journal: Journal, tmp_path: Path) -> None:
     shared = [("a", line), ("b", reply)]
-    for session, more in (("s1", {}), ("s2", {"forkedFrom": {"sessionId": "s1", "messageUuid": "u1"}})):
-        past = [make(text, n, sessionId=session, cwd="/p", **more) for n, (text, make) in enumerate(shared)]
+    for session in ("s1", "s2"):
+        more = [{"forkedFrom": {"sessionId": "s1", "messageUuid": f"u{n}"}} if session == "s2" else {} for n in (0, 1)]
+        past = [make(text, n, sessionId=session, cwd="/p", **more[n]) for n, (text, make) in enumerate(shared)]
         path = tmp_path / f"{session}.jsonl"
         path.write_bytes(b"".join(past) + line(session, 2, sessionId=session))
         assert import_file(journal, path).session == session
@@ -517,6 +530,22 @@ def test_a_fork_is_a_branch_of_its_session(journal: Journal, tmp_path: Path) -> 
     state = fold(journal.events("s2"))
     assert state.forked_from and state.forked_from["session"] == "s1"
     assert texts(state.history) == ["a", "b", "s2"]
+
+
+def test_a_fork_by_the_sdk_has_new_ids_and_is_a_branch_all_the_same(journal: Journal, tmp_path: Path) -> None:
+    past = line("a", cwd="/p") + bare("progress", uuid="p0", sessionId="s1") + reply("b", 1, cwd="/p")
+    ids = ({"uuid": f"n{n}", "forkedFrom": {"sessionId": "s1", "messageUuid": f"u{n}"}} for n in range(2))
+    fork = line("a", cwd="/p", sessionId="s2", logicalParentUuid=None, **next(ids))
+    fork += reply("b", 1, cwd="/p", sessionId="s2", parentUuid="n0", timestamp="2026-06-01T00:00:00Z", **next(ids))
+    fork += bare("custom-title", sessionId="s2", customTitle="a (fork)", uuid="t0")
+    for name, content in (("s1", past + line("later", 2)), ("s2", fork)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(content)
+        report = import_file(journal, path)
+        assert b"".join(raw for _, raw in raw_records(journal, journal.resolve(name))) == content
+    assert (report.copied, report.added) == (2, 1)
+    state = fold(journal.events("s2"))
+    assert texts(state.history) == ["a", "b"] and state.title == "a (fork)"
 
 
 UUID = "6f0c3f1e-58c4-4f43-9d0b-3c1f5a2b7e11"
@@ -586,6 +615,52 @@ def test_a_stream_of_claude_p() -> None:
     assert items[3].data["sidechain"] is True and items[5].data["fields"]["total_cost_usd"] == 0.01
     assert "result" not in items[5].data["fields"], "the last message once more"
     assert not report.odd and counters(folded(items))[:2] == [18, 7]
+
+
+def streamed(name: str, plain: int, out: int, **more: Any) -> Json:
+    """A response's line of a stream: its output is what there was when it began."""
+    used = {
+        "input_tokens": plain,
+        "cache_read_input_tokens": 10,
+        "cache_creation_input_tokens": 1,
+        "output_tokens": out,
+    }
+    message = {"id": name, "model": "m-1", "role": "assistant", "content": [], "usage": used}
+    return {"type": "assistant", "message": message, "parent_tool_use_id": None, "session_id": "s1"} | more
+
+
+def summed(**models: tuple[int, int, int, int]) -> Json:
+    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+    return STREAM[-1] | {"modelUsage": {name: dict(zip(names, sums, strict=True)) for name, sums in models.items()}}
+
+
+def test_what_the_lines_of_a_stream_do_not_say_stands_in_its_result() -> None:
+    first = [STREAM[0], streamed("m1", 5, 1), streamed("m1", 5, 1), streamed("m2", 6, 1, parent_tool_use_id="t1")]
+    items, _ = mapped(FMT, lines(*first, summed(m=(21, 30, 3, 99))))
+    rest = items[-1].data
+    assert (items[-1].type, rest["parts"], rest["response.model"]) == ("model.response", [], "m")
+    state = folded(items)
+    assert counters(state) == [21 + 30 + 3, 99, 30, 3, 0] and state.turns["model"] == 2
+    # Sums go on from turn to turn, and begin anew when the program does.
+    more = [streamed("m3", 7, 1), summed(m=(28, 40, 4, 120)), streamed("m4", 1, 1), summed(m=(1, 10, 1, 9))]
+    assert counters(folded(mapped(FMT, lines(*first, summed(m=(21, 30, 3, 99)), *more))[0])) == [84, 129, 50, 5, 0]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [summed(m=(5, 10, 1, 1)), summed(m=(0, 0, 0, 0)), summed(), STREAM[-1], STREAM[-1] | {"modelUsage": [1]},
+     STREAM[-1] | {"modelUsage": {"m": 1, "n": {"inputTokens": -4, "outputTokens": "x"}}}],
+)  # fmt: skip
+def test_a_result_that_says_no_more_than_the_lines_counts_nothing(end: Json) -> None:
+    items, _ = mapped(FMT, lines(streamed("m1", 5, 1), end))
+    assert items[-1].type == "native" and counters(folded(items)) == [16, 1, 10, 1, 0]
+
+
+def test_of_several_models_none_is_named() -> None:
+    items, _ = mapped(FMT, lines(summed(a=(1, 0, 0, 1), b=(1, 0, 0, 1))))
+    assert "response.model" not in items[0].data and counters(folded(items))[:2] == [2, 2]
+    (item,), _ = mapped(FMT, lines(STREAM[-1] | {"modelUsage": {"m-1[1m]": {"outputTokens": 3}}}))
+    assert item.data["response.model"] == "m-1"
 
 
 def test_a_stream_that_ended_badly() -> None:

@@ -27,6 +27,7 @@ from imported import (
 
 from gitjournal import fold
 from gitjournal.formats import import_file
+from gitjournal.formats.batch import gather, import_all
 from gitjournal.formats.codex import SALVAGE, Codex
 from gitjournal.formats.exporter import raw_records
 from gitjournal.formats.protocol import Head, Item, Source
@@ -523,10 +524,179 @@ def test_a_fork_is_a_branch_of_its_session_and_its_history_counts_once(journal: 
         assert b"".join(raw for _, raw in raw_records(journal, journal.resolve(name))) == path.read_bytes()
 
 
+def by_reference(end: Any, of: str = ID) -> list[Json]:
+    """The rollout of a fork as newer versions write it: of the other one it has the name, and where it was left."""
+    base = {"thread_id": of, "end_ordinal_exclusive": end, "end_byte_offset": 0}
+    header = meta(OTHER, forked_from_id=of, history_base=base)
+    after = [context("t2"), said("user", "More."), said("assistant", "No."), count(tokens(300, 100, 40, 5))]
+    return numbered([header, *after], end if isinstance(end, int) else 0)
+
+
+def numbered(values: list[Json], begin: int = 0) -> list[Json]:
+    return [{**value, "ordinal": begin + n} for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("end", [13, 17, 99])
+def test_a_fork_that_refers_to_its_past_is_a_branch_of_it(journal: Journal, tmp_path: Path, end: int) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_bytes(lines(*numbered(SESSION[:17])))
+    second.write_bytes(lines(*by_reference(end)))
+    import_file(journal, first)
+    report = import_file(journal, second)
+    # Record n is event n + 1.
+    assert report.notes == [f"the session goes on from {ID}@{min(end, 17) + 1}"]
+    state = fold(journal.events(OTHER))
+    assert state.forked_from and state.forked_from["seq"] == min(end, 17) + 1
+    past = texts(fold(journal.events(ID, to=min(end, 17) + 1)).history)
+    assert past and texts(state.history) == [*past, "More.", "No."]
+    for name, path in ((ID, first), (OTHER, second)):
+        assert b"".join(raw for _, raw in raw_records(journal, journal.resolve(name))) == path.read_bytes()
+    with second.open("ab") as file:
+        file.write(lines(*numbered([said("user", "And?")], end + 9)))
+    assert import_file(journal, second).added == 1 and import_file(journal, second).added == 0
+    assert texts(fold(journal.events(OTHER)).history)[-1] == "And?"
+
+
+@pytest.mark.parametrize(("end", "branch"), [(6, "main"), (9, "rewind-1")])
+def test_a_fork_of_a_session_with_a_rollback_goes_on_from_the_branch_that_it_means(
+    journal: Journal, tmp_path: Path, end: int, branch: str
+) -> None:
+    past = [meta(), context("t1"), said("user", "a"), context("t2"), said("user", "b"), said("assistant", "c")]
+    past += [shown("thread_rolled_back", num_turns=1), said("user", "d"), said("assistant", "e"), said("user", "f")]
+    for name, values in (("a.jsonl", numbered(past)), ("b.jsonl", by_reference(end))):
+        (tmp_path / name).write_bytes(lines(*values))
+        import_file(journal, tmp_path / name)
+    state = fold(journal.events(OTHER))
+    assert state.forked_from and state.forked_from["branch"] == branch
+    assert texts(state.history)[-4:] == (["b", "c", "More.", "No."] if end == 6 else ["d", "e", "More.", "No."])
+
+
+@pytest.mark.parametrize("end", [0, -3, "13", None, 2.5, True])
+def test_a_fork_that_refers_to_nothing_begins_by_itself(journal: Journal, tmp_path: Path, end: Any) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_bytes(lines(*numbered(SESSION[:17])))
+    second.write_bytes(lines(*by_reference(end)))
+    for path in (first, second):
+        import_file(journal, path)
+    state = fold(journal.events(OTHER))
+    assert not state.forked_from and texts(state.history) == ["More.", "No."]
+
+
+def test_a_fork_whose_past_is_not_there_says_so(journal: Journal, tmp_path: Path) -> None:
+    path = tmp_path / "b.jsonl"
+    path.write_bytes(lines(*by_reference(13)))
+    report = import_file(journal, path)
+    assert report.notes == [f"it goes on from session {ID}, which is not in the journal"]
+    # Not even when it comes later: what is there is never written anew.
+    (tmp_path / "a.jsonl").write_bytes(lines(*numbered(SESSION[:17])))
+    import_file(journal, tmp_path / "a.jsonl")
+    assert import_file(journal, path).added == 0
+
+
+def test_a_fork_that_is_imported_with_its_past_waits_for_it(journal: Journal, tmp_path: Path) -> None:
+    third = OTHER[:-1] + "c"
+    base = {"thread_id": OTHER, "end_ordinal_exclusive": 18}
+    header = meta(third, forked_from_id=OTHER, history_base=base)
+    alone = meta(ID[:-1] + "0", forked_from_id=ID[:-1] + "1")
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(lines(*numbered([header, said("user", "And?")], 18)))
+    (folder / "b.jsonl").write_bytes(lines(*by_reference(13)))
+    (folder / "c.jsonl").write_bytes(lines(*numbered(SESSION[:17])))
+    (folder / "d.jsonl").write_bytes(lines(alone, said("user", "Alone.")))
+    outcomes = list(import_all(journal, list(gather([folder]))))
+    assert len(outcomes) == 4 and not any(outcome.error for outcome in outcomes)
+    for session, of in ((OTHER, ID), (third, OTHER)):
+        state = fold(journal.events(session))
+        assert state.forked_from and state.forked_from["session"] == of
+    assert texts(fold(journal.events(third)).history)[-3:] == ["More.", "No.", "And?"]
+
+
+def migrated(values: list[Json]) -> list[Json]:
+    """A rollout as ``codex migrate-rollouts`` writes it."""
+    kinds = {"user_message": ("UserMessage", "text"), "agent_message": ("AgentMessage", "Text")}
+    made = []
+    for value in numbered(values):
+        kind, payload = value["type"], value["payload"]
+        if kind == "session_meta":
+            payload = payload | {"session_id": payload["id"], "history_mode": "paginated"}
+        elif kind == "turn_context":
+            payload = {name: of for name, of in payload.items() if name != "summary"} | {"permission_profile": {}}
+        elif payload.get("type") in kinds:
+            name, block = kinds[payload["type"]]
+            content = [{"type": block, "text": payload["message"]}]
+            payload = {"type": "item_completed", "item": {"type": name, "id": "item-1", "content": content}}
+        elif payload.get("type") == "agent_reasoning":
+            thought = {"type": "Reasoning", "summary_text": [payload["text"]], "raw_content": []}
+            payload = {"type": "item_completed", "item": thought}
+        elif payload.get("type") == "token_count":
+            payload = payload | {"rate_limits": {"individual_limit": None}}
+        made.append(value | {"payload": payload})
+    return made
+
+
+def test_a_rollout_that_was_migrated_is_a_version_that_shares_its_history(journal: Journal, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(lines(*SESSION[:17]))
+    import_file(journal, path)
+    old = path.read_bytes()
+    path.write_bytes(lines(*migrated(SESSION[:17])) + lines(*numbered([said("user", "More.")], 17)))
+    report = import_file(journal, path)
+    assert (report.branch, report.copied, report.added) == ("import-2", 17, 1)
+    assert texts(fold(journal.events(f"{ID}/import-2")).history)[-2:] == ["One file.", "More."]
+    for name, content in ((ID, old), (f"{ID}/import-2", path.read_bytes())):
+        assert b"".join(raw for _, raw in raw_records(journal, journal.resolve(name))) == content
+
+
+@pytest.mark.parametrize(
+    ("at", "path"),
+    [
+        (0, ("forked_from_id",)), (4, ("model",)), (5, ("role",)), (6, ("item", "content", 0, "text")),
+        (7, ("item", "summary_text", 0)), (10, ("info", "total_token_usage", "input_tokens")),
+        (15, ("info", "last_token_usage", "output_tokens")), (16, ("turn_id",)),
+    ],
+)  # fmt: skip
+def test_a_migrated_rollout_that_says_something_else_is_a_version_from_there_on(
+    journal: Journal, tmp_path: Path, at: int, path: tuple[Any, ...]
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(lines(*SESSION[:17]))
+    import_file(journal, file)
+    changed = json.loads(json.dumps(migrated(SESSION[:17])))
+    inner = changed[at]["payload"]
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = "other" if isinstance(inner, list) or not isinstance(inner.get(path[-1]), int) else 7
+    file.write_bytes(lines(*changed))
+    assert import_file(journal, file).copied == at
+
+
 def test_a_response_has_one_name_in_all_copies_of_its_history() -> None:
     names = [item.data["response.id"] for item in items_of(*SESSION[:17]) if "response.id" in item.data]
     copied = [item.data["response.id"] for item in items_of(*fork_of(SESSION[:17])) if "response.id" in item.data]
     assert names == copied
+
+
+@pytest.mark.parametrize("shown_first", [True, False])
+def test_a_call_behind_the_counters_is_of_the_same_response(shown_first: bool) -> None:
+    # As versions up to 0.42 write it: what the screen shows, the counters, what the model has said.
+    first = [shown("agent_message", message="I look.")] * shown_first
+    first += [count(tokens(100, 40, 20, 5)), said("assistant", "I look."), call("c1"), output("c1", "a")]
+    second = [shown("agent_message", message="One.")] * shown_first
+    second += [count(tokens(250, 100, 30, 5), tokens(150, 60, 10, 0)), said("assistant", "One.")]
+    items = items_of(meta(), said("user", "List."), *first, count(tokens(100, 40, 20, 5)), *second)
+    names = [item.data["response.id"] for item in items if "response.id" in item.data]
+    assert names == [f"{ID}/1"] * 3 + [f"{ID}/2"] * 2
+    assert folded(items).turns["model"] == 2 and counters(folded(items)) == [250, 30, 100, 0, 5]
+
+
+def test_counters_behind_the_result_are_of_the_response_before_it() -> None:
+    items = items_of(
+        meta(), said("user", "List."), call("c1"), output("c1", "a"), count(tokens(100, 40, 20, 5)),
+        said("assistant", "One."), one("compacted", {"message": "listed"}), said("assistant", "Two."),
+    )  # fmt: skip
+    names = [item.data["response.id"] for item in items if "response.id" in item.data]
+    assert names == [f"{ID}/1"] * 2 + [f"{ID}/2", f"{ID}/3"]
 
 
 def test_the_first_header_counts() -> None:

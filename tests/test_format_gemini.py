@@ -255,6 +255,21 @@ def test_what_is_kept_after_a_rewind_is_counted_from_where_it_went_back_to() -> 
     assert texts(folded(items_of(*values, *prompts("e"), again)).context) == ["up to c", "d", "e"]
 
 
+def test_what_a_chat_begins_with_is_no_compaction() -> None:
+    begin = {"$set": {"messages": [said("user", "c1", [{"text": "<session_context>Today."}])]}}
+    items = items_of(META, begin, ASKED, ANSWERED)
+    assert [(item.type, item.actor) for item in items[1:3]] == [("message", "host"), ("message", "user")]
+    assert items[1].data["injected"] is True and texts([items[1].data]) == ["<session_context>Today."]
+    state = folded(items)
+    assert state.turns == {"user": 1, "model": 1} and not state.compactions
+    assert texts(state.context)[:2] == ["<session_context>Today.", "List."]
+    # It is a message as any other from then on.
+    again = folded(items_of(META, begin, ASKED, {"$set": {"messages": [begin["$set"]["messages"][0], ASKED]}}))
+    assert texts(again.context) == ["<session_context>Today.", "List."]
+    later = items_of(META, ASKED, begin)
+    assert later[-1].type == "context.compaction"
+
+
 def test_a_checkpoint_that_drops_all_has_no_summary() -> None:
     items = items_of(META, *prompts("a", "b"), {"$set": {"messages": []}}, *prompts("c"))
     assert texts(folded(items).context) == ["c"]

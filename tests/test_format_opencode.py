@@ -502,6 +502,76 @@ def test_a_part_of_no_message_is_last_and_native(database: Path) -> None:
     assert (last.type, last.record.raw, last.ts) == ("native", data.encode(), "2026-03-01T10:00:00.000Z")
 
 
+# --- the older tree of files -----------------------------------------------------------------------
+
+
+def tree(storage: Path, messages: list[Json] = SESSION, info: Json = INFO) -> Path:
+    """A session as older versions wrote it, one file for each message and part; the file of the session."""
+    own = storage / "session" / "p" / f"{info['id']}.json"
+    files = {own: info}
+    for message in messages:
+        folder = storage / "message" / info["id"]
+        files[folder / f"{message['info']['id']}.json"] = message["info"]
+        for number, one in enumerate(message["parts"]):
+            place = storage / "part" / message["info"]["id"] / f"prt_{number:03d}.json"
+            files[place] = {**one, "id": place.stem, "messageID": message["info"]["id"]}
+    for path, value in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value, indent=2), encoding="utf-8")
+    return own
+
+
+def test_a_tree_of_files_says_what_the_export_says(tmp_path: Path) -> None:
+    path = tree(tmp_path / "storage")
+    assert FMT.sniff(Source(path).head())
+    ((session, items),) = sessions(path).items()
+    (strand,) = FMT.strands(Source(path))
+    assert (session, strand.about.start["project"]) == ("ses_1", "/home/ada/p")
+    exported, _ = mapped(FMT, export(*SESSION))
+    ours, theirs = folded(items), folded(exported)
+    assert (ours.turns, ours.tool_calls, counters(ours)) == (theirs.turns, theirs.tool_calls, counters(theirs))
+    assert texts(ours.history) == texts(theirs.history)
+    # Each message's own file, then those of its parts.
+    assert [item.record.at[0] for item in items] == [
+        kind for message in SESSION for kind in ("message", *("part" for _ in message["parts"]))
+    ]
+    assert items[0].record.raw == (tmp_path / "storage" / "message" / "ses_1" / "msg_1.json").read_bytes()
+
+
+def test_of_a_tree_only_its_own_files_are_read(tmp_path: Path) -> None:
+    path = tree(tmp_path / "storage")
+    before = sessions(path)["ses_1"]
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"type":"text","text":"secret"}')
+    parts = tmp_path / "storage" / "part"
+    (parts / "msg_1" / "prt_9.json").symlink_to(secret)
+    (tmp_path / "storage" / "message" / "ses_1" / "msg_9.json").symlink_to(secret)
+    (parts / "msg_1" / "prt_8.txt").write_text("no part")
+    (parts / "msg_1" / "deeper").mkdir()
+    (parts / "msg_1" / "deeper" / "prt_7.json").write_text('{"type":"text","text":"deeper"}')
+    assert [item.record.raw for item in sessions(path)["ses_1"]] == [item.record.raw for item in before]
+    (parts / "msg_1").rename(tmp_path / "elsewhere")
+    (parts / "msg_1").symlink_to(tmp_path / "elsewhere")
+    assert len(sessions(path)["ses_1"]) == len(before) - 3
+
+
+def test_files_of_any_content_are_kept(tmp_path: Path) -> None:
+    path = tree(tmp_path / "storage", SESSION[:1])
+    parts = tmp_path / "storage" / "part" / "msg_1"
+    for number, raw in enumerate((b"", b"[1", b"\xff{}", b"\0\0", b"null", b'{"type":3}', b"[" * 12_000)):
+        (parts / f"prt_9{number}.json").write_bytes(raw)
+    (tmp_path / "storage" / "message" / "ses_1" / "msg_2.json").write_bytes(b"{")
+    items = sessions(path)["ses_1"]
+    assert [item.record.fault for item in items[4:]] == [
+        "blank", "unparsable", "unparsable", "unparsable", "", "", "unparsable", "unparsable",
+    ]  # fmt: skip
+    path.write_bytes(b"{}")
+    assert not FMT.sniff(Source(path).head())
+    alone = tmp_path / "ses_2.json"
+    alone.write_text(json.dumps(INFO))
+    assert not FMT.sniff(Source(alone).head()), "without its messages beside it"
+
+
 # --- recognised ------------------------------------------------------------------------------------
 
 

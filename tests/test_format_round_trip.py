@@ -16,7 +16,7 @@ import test_format_opencode
 import test_format_pi
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imported import lines, mutations, texts
+from imported import given_back, lines, mutations, take, texts
 from support import CORPUS
 from test_format_opencode import assistant, fill, said, tool, user
 from test_format_pi import prompt, reply
@@ -24,7 +24,7 @@ from test_format_pi import prompt, reply
 import gitjournal
 from gitjournal import Journal, fold
 from gitjournal.errors import UsageError
-from gitjournal.formats import ImportReport, detect, export, import_file, mapping
+from gitjournal.formats import ImportReport, detect, import_file, mapping
 from gitjournal.formats.copilot import Copilot
 from gitjournal.formats.course import Course
 from gitjournal.formats.openboa import Openboa
@@ -56,17 +56,6 @@ sources = pytest.mark.parametrize(
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     return gitjournal.init(tmp_path / "journal.git")
-
-
-def take(journal: Journal, path: Path, content: bytes) -> ImportReport:
-    path.write_bytes(content)
-    return import_file(journal, path)
-
-
-def given_back(journal: Journal, name: str, fmt: str) -> bytes:
-    out = io.BytesIO()
-    export(journal, name, fmt, out)
-    return out.getvalue()
 
 
 def context(journal: Journal, name: str) -> list[str]:

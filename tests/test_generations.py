@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from imported import forget
 
 import gitjournal
 from gitjournal import Journal, fold, likeness
 from gitjournal.errors import FormatError, UsageError
-from gitjournal.formats import ImportReport, copies, exporter
+from gitjournal.formats import ImportReport, exporter
+from gitjournal.formats import patch as patches
+from gitjournal.formats.copied import is_copied
 from gitjournal.formats.protocol import About, Head, Item, Options, RecordFormat, Source
 from gitjournal.formats.records import Record
 
@@ -114,11 +117,6 @@ def branches(journal: Journal, session: str = "s") -> list[str]:
 
 def refs(journal: Journal) -> dict[str, str]:
     return journal.store.heads()
-
-
-def forget(journal: Journal) -> None:
-    for path in (journal.path / "gitjournal" / "index").rglob("*.import"):
-        path.unlink()
 
 
 # --- rewinds -------------------------------------------------------------------------------------
@@ -261,7 +259,7 @@ def test_a_copied_history_is_a_fork_and_not_there_twice(journal: Journal, source
     assert words(journal, "s") == ["1", "2", "3", "4", "7", "8"]
     assert exported(journal, "s") == content
     assert exported(journal, "p") == PARENT
-    (held,) = [event for event in journal.events("s") if copies.is_copied(event)]
+    (held,) = [event for event in journal.events("s") if is_copied(event)]
     assert held.data["records"] == 4 and held.data["start"] == {"project": "/p"}
     assert held.files[0]["size"] < len(copied(4)) * 0.6
     assert fold(journal.events("s")).turns["user"] == 6
@@ -413,18 +411,18 @@ PIECES = st.lists(st.sampled_from([b'"', b'{"a":"', b"words", b"sessionId", b"\x
 @given(st.lists(st.tuples(PIECES.map(b"".join), PIECES.map(b"".join)), max_size=6), st.data())
 @settings(max_examples=300, deadline=None)
 def test_any_patch_gives_the_bytes_back(pairs: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
-    patch, at = copies.Patch(), 0
+    patch, at = patches.Patch(), 0
     for ours, theirs in pairs:
         likeness.describe(patch, ours, theirs, at)
         at += len(theirs)
     made = patch.whole()
     base = [theirs for _, theirs in pairs]
-    assert b"".join(copies.patched(made, iter(base))) == b"".join(ours for ours, _ in pairs)
+    assert b"".join(patches.patched(made, iter(base))) == b"".join(ours for ours, _ in pairs)
     damaged = bytearray(made)
     if damaged:
         damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
         try:
-            b"".join(copies.patched(bytes(damaged), iter(base)))
+            b"".join(patches.patched(bytes(damaged), iter(base)))
         except FormatError as error:
             assert error.code == "bad-file"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,16 @@ from imported import lines
 from support import CORPUS, Gj
 from transcripts import line, reply
 
-from gitjournal import objects
+from gitjournal import fold, objects
 from gitjournal.errors import StorageError, UsageError
 from gitjournal.formats import export, import_file
 from gitjournal.formats.claude_beside import Beside
 from gitjournal.formats.claude_code import ClaudeCode
 from gitjournal.formats.records import records
-from gitjournal.formats.restore import Restored, moved, restore
+from gitjournal.formats.restore import Placed, Restored, moved, restore
 from gitjournal.formats.restore_claude import Claude, encoded
 from gitjournal.formats.restore_codex import Codex
-from gitjournal.formats.splice import spliced
+from gitjournal.formats.splice import added, spliced
 from gitjournal.journal import Journal
 
 ID = "6f0c3f1e-58c4-4f43-9d0b-3c1f5a2b7e11"
@@ -108,8 +110,11 @@ def test_a_session_that_is_there_is_not_touched_and_the_new_one_has_a_new_id(
     assert uuid.UUID(report.session).version == 4 and report.session != ID
     assert first.read_bytes() == kept and report.files[0].name == f"{report.session}.jsonl"
     made = report.files[0].read_bytes()
-    assert changes_in(kept, made) == [(ID, report.session)] * 3, "an id in a text is no id"
-    assert dict(report.changed) == {"cwd": 2, "sessionId": 3}
+    whence = b',"forkedFrom":{"sessionId":"%b","messageUuid":"u0"}' % ID.encode()
+    assert made.count(whence) == 1 and made.index(whence) < made.index(b"\n"), "it says whence it comes"
+    changed = changes_in(kept, made.replace(whence, b""))
+    assert changed == [(ID, report.session)] * 3, "an id in a text is no id"
+    assert dict(report.changed) == {"cwd": 2, "sessionId": 3, "forkedFrom": 1}
 
 
 def test_it_is_the_same_session_for_another_project_too(
@@ -199,11 +204,69 @@ def test_rewinds_and_copies_are_in_it(journal: Journal, home: Path, project: Pat
         assert made == content.replace(OLD.encode(), str(project).encode())
 
 
-def test_a_path_that_is_too_long_for_the_programs_rule_is_refused(journal: Journal, home: Path, tmp_path: Path) -> None:
+def test_a_session_that_is_placed_with_a_new_id_comes_back_as_a_branch_of_what_it_was(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    take(journal, tmp_path / "a.jsonl", claude() + reply("b", 1, sessionId=ID, cwd=OLD))
+    folder = tmp_path / "a" / "subagents"
+    agent = {"isSidechain": True, "agentId": "7"}
+    take(journal, folder / "agent-7.jsonl", claude(5, "do", **agent) + claude(6, "done", **agent))
+    back(journal, home, project)
+    report = back(journal, home, project)
+    with report.files[-1].open("ab") as file:
+        file.write(claude(2, "c", sessionId=report.session, cwd=str(project)))
+    for path, past in ((report.files[-1], f"{ID}@3"), (report.files[0], f"{ID}.agent-7@3")):
+        found = import_file(journal, path)
+        state = fold(journal.events(found.session))
+        assert state.forked_from and "{session}@{seq}".format(**state.forked_from) == past
+        assert found.added == (path == report.files[-1]), "only what is new"
+        out = io.BytesIO()
+        export(journal, found.session, "claude-code", out)
+        assert out.getvalue() == path.read_bytes()
+
+
+def test_a_session_that_says_whose_fork_it_is_says_nothing_else(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    fork = {"forkedFrom": {"sessionId": "s0", "messageUuid": "u0"}}
+    take(journal, tmp_path / "a.jsonl", claude(**fork) + claude(1))
+    back(journal, home, project)
+    report = back(journal, home, project)
+    assert "forkedFrom" not in report.changed and report.files[0].read_bytes().count(b"forkedFrom") == 1
+
+
+def test_what_would_lead_the_program_elsewhere_is_changed(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    # A session that was moved within the program, and one that ran in a work tree of git.
+    content = claude() + lines(
+        {"type": "relocated", "relocatedCwd": "/elsewhere", "sessionId": ID},
+        {"type": "relocated", "relocatedCwd": f"{OLD}/sub", "sessionId": ID},
+        {"type": "worktree-state", "worktreeSession": {"worktreePath": "/wt", "sessionId": ID}, "sessionId": ID},
+        {"type": "worktree-state", "worktreeSession": None, "sessionId": ID},
+    )
+    take(journal, tmp_path / "a.jsonl", content)
+    report = back(journal, home, project)
+    assert dict(report.changed) == {"cwd": 1, "relocatedCwd": 2, "worktreeSession": 1}
+    made = [json.loads(raw) for raw in report.files[0].read_bytes().splitlines()]
+    assert [one.get("relocatedCwd") for one in made[1:3]] == [str(project), f"{project}/sub"]
+    assert [one["worktreeSession"] for one in made[3:]] == [None, None]
+    again = import_file(journal, report.files[0])
+    assert (again.branch, again.added) == ("import-2", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "hashed"),
+    # As the program makes them: the number of a text in Java, without its sign, to the base of 36.
+    [("/" + "x" * 250, "v734pd"), ("/" + "x" * 199, ""), ("/" + "\U0001f600" * 120, "fp2zqh")],
+)
+def test_a_folder_with_a_long_path_has_a_hash_in_its_name(
+    journal: Journal, home: Path, tmp_path: Path, path: str, hashed: str
+) -> None:
+    assert encoded(path)[200:] == (f"-{hashed}" if hashed else "")
     take(journal, tmp_path / "a.jsonl", claude())
-    with pytest.raises(UsageError, match="200 characters"):
-        back(journal, home, tmp_path / ("x" * 201))
-    assert not home.exists()
+    (placed,) = back(journal, home, Path(path)).files
+    assert placed.parent.name == encoded(path)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +345,164 @@ def test_a_rollout_that_is_there_makes_a_new_id(
     take(journal, tmp_path / "a.jsonl", rollout())
     report = back(journal, home, project, ROLLOUT)
     assert uuid.UUID(report.session).version == 7 and there.read_bytes() == b"kept"
-    assert dict(report.changed) == {"payload.cwd": 2, "payload.id": 1, "payload.session_id": 1}
-    assert json.loads(report.files[0].read_bytes().splitlines()[3])["payload"]["id"] == ID, "that of an ancestor stays"
+    whence = {"payload.forked_from_id": 1}
+    assert dict(report.changed) == {"payload.cwd": 2, "payload.id": 1, "payload.session_id": 1} | whence
+    made = [json.loads(raw)["payload"] for raw in report.files[0].read_bytes().splitlines()]
+    assert made[3]["id"] == ID and "forked_from_id" not in made[3], "that of an ancestor stays"
+    assert made[0]["forked_from_id"] == ROLLOUT
+    again = import_file(journal, report.files[0])
+    assert (again.session, again.added, again.copied) == (report.session, 0, 4), "it is a branch of what it was"
+
+
+def test_a_rollout_without_a_header_is_refused(journal: Journal, home: Path, project: Path, tmp_path: Path) -> None:
+    take(journal, tmp_path / "a.jsonl", b"".join(rollout().splitlines(keepends=True)[1:3]))
+    with pytest.raises(UsageError, match="Codex opens no rollout without one"):
+        restore(journal, journal.resolve("a"), Codex(home, project))
+    assert not home.exists()
+
+
+def test_a_rollout_of_a_newer_version_is_a_branch_of_what_it_was(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    ids = {"thread_id": ROLLOUT, "session_id": ROLLOUT, "turn_id": "t1"}
+    used = {"input_tokens": 10, "output_tokens": 2}
+    item = {"type": "AgentMessage", "content": [{"type": "Text", "text": "Done."}]}
+    settings = {"type": "thread_settings_applied", "thread_id": ROLLOUT, "thread_settings": {"cwd": OLD, "model": "m"}}
+    shown = {"type": "item_completed", "thread_id": ROLLOUT, "turn_id": "t1", "item": item}
+    values = [
+        header(),
+        {"type": "event_msg", "payload": settings},
+        {"type": "event_msg", "payload": shown},
+        {
+            "type": "token_usage_record",
+            "payload": ids | {"response_id": "r1", "usage": used, "thread_token_usage": used},
+        },
+    ]
+    content = lines(*({"timestamp": "2026-06-01T10:05:07.000Z"} | value for value in values))
+    take(journal, tmp_path / "a.jsonl", content)
+    back(journal, home, project, ROLLOUT)
+    report = back(journal, home, project, ROLLOUT)
+    made = report.files[0].read_bytes()
+    assert made.count(ROLLOUT.encode()) == 1 and OLD.encode() not in made, "but in forked_from_id"
+    again = import_file(journal, report.files[0])
+    assert (again.session, again.added, again.copied) == (report.session, 0, 4)
+
+
+FORK = "019fc8be-3658-7ca3-9e29-0000000000ff"
+
+
+def by_reference(**more: Any) -> bytes:
+    """A fork that holds only what came after the second line of the rollout."""
+    base = {"thread_id": ROLLOUT, "end_ordinal_exclusive": 2, "end_byte_offset": 999}
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "more"}]}
+    return lines(
+        header(FORK, forked_from_id=ROLLOUT, history_base=base | more) | {"ordinal": 2},
+        {"timestamp": "2026-06-02T10:05:08.000Z", "type": "response_item", "payload": said, "ordinal": 3},
+    )
+
+
+def test_a_fork_that_refers_to_its_past_brings_it_along(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    take(journal, tmp_path / "a.jsonl", rollout())
+    take(journal, tmp_path / "b.jsonl", by_reference())
+    report = restore(journal, journal.resolve(FORK), Codex(home, project))
+    past, own = report.files
+    assert past.name.endswith(f"{ROLLOUT}.jsonl") and own.name.endswith(f"{FORK}.jsonl")
+    assert own.read_bytes() == by_reference().replace(OLD.encode(), str(project).encode(), 1)
+    # Where the program has it already, it stays as it is.
+    own.unlink()
+    kept = past.read_bytes()
+    assert restore(journal, journal.resolve(FORK), Codex(home, project)).files == [own]
+    assert past.read_bytes() == kept
+
+
+def test_a_fork_whose_past_is_nowhere_is_refused(journal: Journal, home: Path, project: Path, tmp_path: Path) -> None:
+    take(journal, tmp_path / "b.jsonl", by_reference())
+    with pytest.raises(UsageError, match=f"goes on from session {ROLLOUT}, which neither Codex nor the journal has"):
+        restore(journal, journal.resolve(FORK), Codex(home, project))
+    assert not home.exists()
+
+
+def fork_of(of: str, session: str = FORK) -> bytes:
+    """A fork by reference of any session."""
+    base = {"thread_id": of, "end_ordinal_exclusive": 2}
+    return lines(header(session, history_base=base) | {"ordinal": 2}, header(session) | {"ordinal": 3})
+
+
+@pytest.mark.parametrize(
+    "evil",
+    ["x/../../../../../../evil/pwn", "../evil", "/evil/**", "a/main", "pre*fix", "a**b", "[", "", ROLLOUT[:8]],
+)
+def test_attack_a_past_whose_id_is_a_path_a_pattern_or_a_part(
+    journal: Journal, home: Path, project: Path, tmp_path: Path, evil: str
+) -> None:
+    # There is a rollout with the part of an id in its name, and a session of the very name.
+    take(journal, tmp_path / "a.jsonl", rollout())
+    back(journal, home, project, ROLLOUT)
+    if evil:
+        take(journal, tmp_path / "e.jsonl", rollout().replace(ROLLOUT.encode(), evil.encode()))
+    take(journal, tmp_path / "b.jsonl", fork_of(evil))
+    before = {path for path in tmp_path.rglob("*") if journal.store.path not in path.parents}
+    for dry_run in (True, False):
+        if evil:
+            with pytest.raises(UsageError, match="no rollout of Codex has such an id"):
+                restore(journal, journal.resolve(FORK), Codex(home, project), dry_run=dry_run)
+    assert {path for path in tmp_path.rglob("*") if journal.store.path not in path.parents} == before
+
+
+@pytest.mark.parametrize("of_the_past", [FORK, ROLLOUT], ids=["each-other", "itself"])
+def test_attack_forks_that_go_on_from_each_other(
+    journal: Journal, home: Path, project: Path, tmp_path: Path, of_the_past: str
+) -> None:
+    take(journal, tmp_path / "a.jsonl", fork_of(of_the_past, ROLLOUT))
+    take(journal, tmp_path / "b.jsonl", fork_of(ROLLOUT))
+    for session in (FORK, ROLLOUT):
+        with pytest.raises(UsageError, match="goes on from itself"):
+            restore(journal, journal.resolve(session), Codex(home, project))
+    assert not home.exists()
+
+
+def test_attack_a_past_that_is_another_session_under_its_id(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    take(journal, tmp_path / "a.jsonl", rollout().replace(ROLLOUT.encode(), ID.encode()), session=ROLLOUT)
+    take(journal, tmp_path / "b.jsonl", fork_of(ROLLOUT))
+    with pytest.raises(UsageError, match="which neither Codex nor the journal has"):
+        restore(journal, journal.resolve(FORK), Codex(home, project))
+    assert not home.exists()
+
+
+def test_a_long_row_of_forks_comes_whole(journal: Journal, home: Path, project: Path, tmp_path: Path) -> None:
+    ids = [f"{ROLLOUT[:-4]}{number:04x}" for number in range(40)]
+    take(journal, tmp_path / "0.jsonl", rollout().replace(ROLLOUT.encode(), ids[0].encode()))
+    for number, (of, own) in enumerate(itertools.pairwise(ids), 1):
+        take(journal, tmp_path / f"{number}.jsonl", fork_of(of, own))
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(_depth() + 100)
+        report = restore(journal, journal.resolve(ids[-1]), Codex(home, project))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert [path.stem[-36:] for path in report.files] == ids, "the oldest first"
+
+
+def _depth() -> int:
+    frame, depth = sys._getframe(), 1
+    while frame := frame.f_back:
+        depth += 1
+    return depth
+
+
+@pytest.mark.parametrize("evil", ["../out", "sessions/../../out", "/elsewhere/out"])
+def test_attack_a_placement_that_leads_out_writes_nothing(
+    journal: Journal, home: Path, project: Path, tmp_path: Path, evil: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Codex, "place", lambda *_: iter([Placed(home / "good", b"x"), Placed(home / evil, b"x")]))
+    take(journal, tmp_path / "a.jsonl", rollout())
+    with pytest.raises(UsageError, match="leads out of"):
+        back(journal, home, project, ROLLOUT)
+    assert not list(tmp_path.rglob("out")) and not (home / "good").exists()
 
 
 # --- whatever is in the records ----------------------------------------------------------------------
@@ -317,6 +536,12 @@ def test_only_the_members_that_change_change(value: dict[str, Any], indent: int 
             inner["cwd"] = inner["cwd"].replace(OLD, "/x")
         assert json.loads(made) == expected
         assert made == record.raw or changed
+        for path in ((), ("payload",)):
+            of = json.loads(record.raw)
+            inner = of.get("payload") if path else of
+            if isinstance(inner, dict) and inner:
+                inner["more"] = {"of": "\u00e9"}
+            assert json.loads(added(record, path, {"more": {"of": "\u00e9"}})) == of
 
 
 @pytest.mark.parametrize(
@@ -347,6 +572,9 @@ def test_a_name_in_another_object_and_a_repeated_name(raw: bytes) -> None:
 def test_what_is_no_object_stays(raw: bytes) -> None:
     (record,) = records(io.BytesIO(raw))
     assert spliced(record, {("cwd",): lambda _: "b"}) == (raw, [])
+    if raw != b'{"cwd":3}\n':
+        assert added(record, (), {"more": 1}) == raw
+    assert added(record, ("cwd",), {"more": 1}) == raw
 
 
 @pytest.mark.parametrize(

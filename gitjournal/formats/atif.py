@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gitjournal.formats.document import DocumentFormat, Opened, document
+from gitjournal.formats.document import DocumentFormat, Opened, around, document
 from gitjournal.formats.mapping import injected
 from gitjournal.formats.protocol import About, Head, Item, Source, Strand
 from gitjournal.formats.records import NOT_JSON, Record
@@ -51,27 +51,32 @@ class Atif(DocumentFormat):
 
     name = NAME
     opened = frozenset({("steps",)})
+    grows = True
 
     def sniff(self, head: Head) -> bool:
         """Whether the document says which version of ATIF it is."""
         version = beginning(head.raw).get("schema_version")
         return type(version) is str and version.startswith(_VERSION)
 
+    def comes_again(self, was: Record, now: Record) -> bool:
+        """See `RecordFormat.comes_again`: only what stands around the steps, where nothing is said."""
+        return now.fragment
+
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The document's own id, else that of the run; the agent."""
-        return _about(_root(found))
+        return _about(around(found))
 
     def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
         """See `RecordFormat.read`."""
         whole_document = list(found)
-        root = _root(whole_document)
+        root = around(whole_document)
         return _Mapper(report, root, _about(root).session or source.stem).items(whole_document)
 
     def strands(self, source: Source) -> Iterator[Strand]:
         """The trajectory, then those of its sub-agents, which are parts of the same document."""
         main = next(iter(super().strands(source)))
         yield main
-        if _root(main.records()).get("subagent_trajectories"):
+        if around(main.records()).get("subagent_trajectories"):
             raw = b"".join(record.raw + record.after for record in main.records())
             yield from self._embedded(raw, main.about.session or source.stem)
 
@@ -88,18 +93,9 @@ class Atif(DocumentFormat):
     def _strand(self, raw: bytes, about: About) -> Strand:
         def read(found: Iterator[Record], report: ImportReport) -> Iterator[Item]:
             whole_document = list(found)
-            return _Mapper(report, _root(whole_document), about.session or "").items(whole_document)
+            return _Mapper(report, around(whole_document), about.session or "").items(whole_document)
 
         return Strand(about, lambda: self.cut(io.BytesIO(raw)), read, exact=False)
-
-
-def _root(found: Iterable[Record]) -> Members:
-    """The members of the document around its steps."""
-    root: Members = {}
-    for record in found:
-        if record.fragment:
-            root.update(record.value)
-    return root
 
 
 def _about(root: Members) -> About:

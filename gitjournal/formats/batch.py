@@ -104,7 +104,6 @@ def import_all(
     progress: Callable[[Wanted], Progress] | None = None,
 ) -> Iterator[Outcome]:
     """Import files, each as `import_file` does; sessions that begin with a copy of another one come after it."""
-    later: list[Wanted] = []
 
     def outcome(one: Wanted, *, wait: bool) -> Outcome:
         try:
@@ -118,13 +117,19 @@ def import_all(
         except (JournalError, OSError) as error:
             return Outcome(one, error=error)
 
-    for one in wanted:
-        try:
-            yield outcome(one, wait=True)
-        except Deferred:
-            later.append(one)
-    for one in later:
-        yield outcome(one, wait=False)
+    waiting = list(wanted)
+    while waiting:
+        later: list[Wanted] = []
+        for one in waiting:
+            try:
+                yield outcome(one, wait=True)
+            except Deferred:
+                later.append(one)
+        if len(later) == len(waiting):
+            # What these go on from is not there, unless it is one of them: then they are a circle.
+            yield from (outcome(one, wait=False) for one in later)
+            return
+        waiting = later
 
 
 def _is_session(path: Path, kind: str) -> bool:

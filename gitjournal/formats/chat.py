@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitjournal.formats.shapes import (
+    Mapped,
     Members,
     call_part,
     is_text,
@@ -32,6 +33,11 @@ def reasoning(message: Members) -> list[Members]:
         return [{"type": "reasoning", "content": message["reasoning_content"]}]
     blocks = [members(block).get("thinking") for block in items(message.get("thinking_blocks"))]
     return [{"type": "reasoning", "content": thinking} for thinking in blocks if is_text(thinking)]
+
+
+def prompt(role: str, message: Members) -> Mapped:
+    """A message of the user or of the system."""
+    return "message", {"role": role, "parts": content(message.get("content"))}, "user" if role == "user" else "host"
 
 
 def calls(message: Members) -> list[Members]:

@@ -47,12 +47,17 @@ class Beside:
         """The files that a record names; those that are missing or too big are counted."""
         found = [self._about_agent()] if record.number == 1 and self._source.name.startswith("agent-") else []
         if _OUTPUTS in record.raw:
-            found += [self._output(name, record) for name in _names(of)]
+            found += [self._output(session, name, record) for session, name in _names(of)]
         return [file for file in found if file is not None]
 
-    def _output(self, name: str, record: Record) -> FileBlob | None:
+    def _output(self, session: str, name: str, record: Record) -> FileBlob | None:
+        """An output of this session, else of the one in the same project whose it is: forks have it from there."""
         media = _MEDIA.get(Path(name).suffix, "application/octet-stream")
-        file = None if self._folder.is_symlink() else _read(self._folder / name, media)
+        folders = [self._folder]
+        if PLAIN.fullmatch(session):
+            folders.append(self._folder.parent.with_name(session) / OUTPUTS)
+        safe = (folder for folder in folders if not (folder.is_symlink() or folder.parent.is_symlink()))
+        file = next((file for folder in safe if (file := _read(folder / name, media))), None)
         if file is None:
             self._report.count("spilled", record.number, record.offset)
         return file
@@ -78,15 +83,15 @@ def _read(path: Path, media: str) -> FileBlob | None:
     return objects.side_file(data, media, path.name) if len(data) <= MAX_RECORD else None
 
 
-def _names(of: Members) -> list[str]:
-    """Base names of the outputs that a tool's result was moved to."""
+def _names(of: Members) -> list[tuple[str, str]]:
+    """(folder of the session, base name) of the outputs that a tool's result was moved to."""
     given: list[Any] = [members(of.get("toolUseResult")).get("persistedOutputPath")]
     for said in last_texts(members(of.get("message")).get("content")):
         if said.startswith("<persisted-output>") and (match := _SAVED.search(said)):
             given.append(match[1])
     steps = [re.split(r"[\\/]", path.strip()) for path in given if type(path) is str]
-    names = [path[-1] for path in steps if len(path) > 1 and path[-2] == OUTPUTS]
-    return list(dict.fromkeys(name for name in names if PLAIN.fullmatch(name)))[:_MAX_FILES]
+    found = {path[-1]: "".join(path[-3:-2]) for path in steps if len(path) > 1 and path[-2] == OUTPUTS}
+    return [(session, name) for name, session in found.items() if PLAIN.fullmatch(name)][:_MAX_FILES]
 
 
 def original(source: Path) -> str | None:

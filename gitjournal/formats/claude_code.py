@@ -60,7 +60,7 @@ class ClaudeCode(RecordFormat):
 
     name = NAME
     salvage = SALVAGE
-    stamps = (("cwd",), ("gitBranch",), ("version",))
+    stamps = (("cwd",), ("gitBranch",), ("version",), ("relocatedCwd",), ("worktreeSession",))
     #: Not the journals of workflows, which lie beside their agents.
     homes = (
         Home(
@@ -95,9 +95,14 @@ class ClaudeCode(RecordFormat):
         return ClaudeMapper(report, source.path, self.name)
 
     def same(self, record: Record) -> bytes:
-        """A resume or fork into another file keeps id and message, and writes the rest of a record anew."""
+        """A resume or fork into another file keeps id and message, and writes the rest of a record anew.
+
+        Forks that the SDK makes have new ids, and say which the old ones are.
+        """
         of = members(record.value)
         kept = {name: of[name] for name in _KEPT if name in of}
+        if former := text(members(of.get("forkedFrom")), "messageUuid"):
+            kept["uuid"] = former
         return canonical.dumps(kept) if text(of, "uuid") else b""
 
 
@@ -130,4 +135,4 @@ def _about(session: str, first: Members, later: Iterator[Members], source: Sourc
     if agent is None:
         return About(session, start, copied, settled)
     start |= {"agent.id": agent, "parent": {"session": session}}
-    return About(f"{session}.agent-{agent}", start, copied, settled)
+    return About(f"{session}.agent-{agent}", start, f"{copied}.agent-{agent}" if copied else None, settled)

@@ -18,6 +18,7 @@ from gitjournal.formats.claude_parts import (
     speaker,
     usage,
 )
+from gitjournal.formats.claude_stream import Stream
 from gitjournal.formats.claude_tree import Tree
 from gitjournal.formats.protocol import Item
 from gitjournal.formats.records import NOT_JSON, Record
@@ -45,6 +46,7 @@ class ClaudeMapper:
         self._fmt = fmt
         self._source = source
         self._parts = Parts()
+        self._stream = Stream()
         self._tree = Tree(report)
         self._beside = Beside(source, report)
         #: Id of the sub-agent whose own file this is; None until the first record that names a session.
@@ -73,6 +75,7 @@ class ClaudeMapper:
         return {
             "tree": self._tree.save(),
             "parts": self._parts.save(),
+            "stream": self._stream.save(),
             "agent": self._agent,
             "begun": self._begun,
             "titled": self._titled,
@@ -82,6 +85,7 @@ class ClaudeMapper:
         """See `protocol.Mapper.load`."""
         self._tree.load(saved["tree"])
         self._parts.load(saved["parts"])
+        self._stream.load(saved["stream"])
         self._agent, self._begun, self._titled = saved["agent"], saved["begun"], saved["titled"]
 
     def _item(self, record: Record, of: Members) -> Item:
@@ -160,6 +164,8 @@ class ClaudeMapper:
             return self._title(kind, of)
         if kind == "result" and of.get("is_error") is True:
             return error(of, of.get("subtype"), self._parts.of(of.get("result")))
+        if kind == "result" and (rest := self._stream.rest(of)):
+            return "model.response", rest, "assistant"
         if kind == "tool_use" and text(of, "name"):
             call = {"id": of.get("id"), "name": of["name"], "arguments": of.get("input")}
             return "tool.call", without_none(call), "assistant"
@@ -199,6 +205,7 @@ class ClaudeMapper:
         if type(counted) is dict:
             data["usage"] = usage(counted)
             data["native_usage"] = counted
+            self._stream.said(of, data)
         return "model.response", data, "assistant"
 
     def _system(self, of: Members) -> Mapped | None:

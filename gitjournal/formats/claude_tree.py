@@ -11,7 +11,8 @@ from array import array
 from base64 import b64decode, b64encode
 from hashlib import blake2b
 from typing import Any
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from gitjournal.formats.claude_parts import session_of
 from gitjournal.formats.records import Record
@@ -31,6 +32,7 @@ class Tree:
         self._session: str | None = None
         #: By id: a hash of what the message was, and the number of the record.
         self._seen: dict[int, int] = {}
+        self._newest = "", _key("")
         self._missing: dict[int, tuple[int, int]] = {}
         #: Parents of prompts, in order.
         self._prompted: dict[int, None] = {}
@@ -46,11 +48,18 @@ class Tree:
         elif session and session != self._session:
             self._report.count("other_session", record.number, record.offset)
         own, parent = text(of, "uuid"), text(of, "parentUuid")
-        again = own is not None and self._note_own(record, of, _key(own))
-        if parent and _key(parent) not in self._seen:
-            self._missing[_key(parent)] = record.number, record.offset
+        after = self._key(parent) if parent else None
+        again = own is not None and self._note_own(record, of, self._key(own))
+        if after is not None and after not in self._seen:
+            self._missing[after] = record.number, record.offset
             _shorten(self._missing)
         return again
+
+    def _key(self, uuid: str) -> int:
+        """An id's hash. The newest id is the next record's parent, mostly."""
+        if uuid != self._newest[0]:
+            self._newest = uuid, _key(uuid)
+        return self._newest[1]
 
     def _note_own(self, record: Record, of: Members, own: int) -> bool:
         said, before = _message_hash(of), self._seen.get(own)
@@ -74,7 +83,7 @@ class Tree:
     def prompt(self, of: Members) -> int | None:
         """Take a person's prompt; the number of the record that it follows, when another one did so before."""
         parent = text(of, "parentUuid")
-        if parent is None or (number := self._seen.get(key := _key(parent))) is None:
+        if parent is None or (number := self._seen.get(key := self._key(parent))) is None:
             return None
         if key not in self._prompted:
             self._prompted[key] = None
@@ -86,7 +95,7 @@ class Tree:
 
     def entered(self, of: Members) -> None:
         """Take what stands in the model's context now."""
-        self._context.append(_key(text(of, "uuid") or ""))
+        self._context.append(self._key(text(of, "uuid") or ""))
         del self._context[:-MAX_IDS]
 
     def boundary(self, of: Members) -> None:
@@ -155,19 +164,24 @@ def _message_hash(of: Members) -> int:
     if type(message) is not dict:
         return 0
     kind = of.get("type")
-    return _weigh(message.get("content"), crc32(kind.encode() if type(kind) is str else b"")) or 1
+    said = [kind if type(kind) is str else ""]
+    _say(message.get("content"), said)
+    return crc32("".join(said).encode()) or 1
 
 
-def _weigh(value: Any, before: int) -> int:
+def _say(value: Any, said: list[str]) -> None:
+    """Add what a value says, in pieces."""
     if type(value) is str:
-        return crc32(value.encode(), before)
-    if type(value) is list:
+        said.append(value)
+    elif type(value) is list:
         for item in value:
-            before = _weigh(item, before)
-        return crc32(b"]", before)
-    if type(value) is dict:
+            _say(item, said)
+        said.append("]")
+    elif type(value) is dict:
         # The order of members is not kept when a record is written again.
         for name in sorted(value):
-            before = _weigh(value[name], crc32(name.encode(), before))
-        return crc32(b"}", before)
-    return crc32(repr(value).encode(), before)
+            said.append(name)
+            _say(value[name], said)
+        said.append("}")
+    else:
+        said.append(repr(value))

@@ -11,8 +11,10 @@ from itertools import islice
 from typing import Any
 
 from gitjournal import canonical
+from gitjournal.event import Event
 from gitjournal.formats.codex_items import NAME
 from gitjournal.formats.codex_map import CodexMapper, opened_line, parent_of
+from gitjournal.formats.codex_told import told
 from gitjournal.formats.protocol import About, Head, Home, Item, RecordFormat, Source, mapped
 from gitjournal.formats.records import Record, Salvage
 from gitjournal.formats.report import ImportReport
@@ -25,6 +27,8 @@ _LINES = frozenset({
     "inter_agent_communication", "inter_agent_communication_metadata", "security_risk_score", "retained_context",
     "realtime_item",
 })  # fmt: skip
+#: What a line's payload says of the session that it is in, and of its folder.
+_OWN = frozenset({"thread_id", "session_id", "cwd", "thread_settings"})
 #: Lines whose payload has a kind of its own.
 _KINDS = frozenset({"response_item", "event_msg"})
 _FILE = re.compile(r"rollout-[0-9T-]{19}-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
@@ -54,7 +58,7 @@ class Codex(RecordFormat):
 
     name = NAME
     salvage = SALVAGE
-    stamps = (("payload", "cwd"),)
+    stamps = (("ordinal",), ("payload", "cwd"), ("payload", "thread_settings", "cwd"))
     homes = (
         Home(
             "CODEX_HOME",
@@ -92,9 +96,21 @@ class Codex(RecordFormat):
         return CodexMapper(report)
 
     def same(self, record: Record) -> bytes:
-        """A fork writes the lines of the session that it comes from again, at another time."""
+        """A fork writes the lines of the session that it comes from again, at another time and for itself."""
         of = members(record.value)
-        return canonical.dumps({"type": of.get("type"), "payload": of["payload"]}) if "payload" in of else b""
+        payload = {name: value for name, value in members(of.get("payload")).items() if name not in _OWN}
+        return canonical.dumps({"type": of.get("type"), "payload": payload}) if "payload" in of else b""
+
+    def told(self, value: Any) -> Any:
+        """See `RecordFormat.told`. Newer versions write old rollouts anew, with other members and display records."""
+        of = members(value)
+        said = told(*opened_line(of)) if "payload" in of else None
+        return super().told(value) if said is None else [of.get("timestamp"), *said]
+
+    def ordinal(self, event: Event) -> int | None:
+        """See `RecordFormat.ordinal`."""
+        number = members(event.stored_data.get("native")).get("ordinal")
+        return number if type(number) is int else None
 
 
 def _about(meta: Members) -> About:
@@ -107,4 +123,8 @@ def _about(meta: Members) -> About:
         start["parent"] = {"session": parent}
         if agent := text(meta, "agent_path") or text(meta, "agent_nickname"):
             start["agent.id"] = agent
+    base = members(meta.get("history_base"))
+    of, end = text(base, "thread_id"), base.get("end_ordinal_exclusive")
+    if of and type(end) is int:
+        return About(meta["id"], start, goes_on_from=(of, end))
     return About(meta["id"], start, text(meta, "forked_from_id"))

@@ -119,6 +119,7 @@ class CodexMapper:
             self._responses.turn(text(payload, "turn_id") or self._session)
             return None
         if line == "compacted":
+            self._responses.given()
             return _compaction(payload)
         if line == "token_usage_record":
             return self._usage(payload, payload.get("thread_token_usage"), payload.get("usage"))

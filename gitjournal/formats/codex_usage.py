@@ -95,9 +95,12 @@ class Responses:
 
     def counted(self) -> str:
         """The name of the response that new usage is of."""
-        name = self._next() if self._counted else self._name()
-        self._open, self._counted = False, True
-        return name
+        if not self._counted:
+            self._counted = True
+            return self._name()
+        # Older versions write the counters before the call that a response ends with, or before all of it.
+        self._open = True
+        return self._next()
 
     def _next(self) -> str:
         # Taken out and put in again, the turn is the newest.

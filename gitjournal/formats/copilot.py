@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from gitjournal.formats.mapping import ObjectMapper, blob_part, injected, turn_id
-from gitjournal.formats.protocol import About, Head, Home, Item, RecordFormat, Source, mapped
+from gitjournal.formats.protocol import About, Head, Home, RecordFormat, Source
 from gitjournal.formats.records import Record, Salvage
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.shapes import (
@@ -78,10 +78,6 @@ class Copilot(RecordFormat):
                 start = {"project": project, "agent.version": text(data, "copilotVersion")}
                 return About(text(data, "sessionId") or _folder(source), without_none(start))
         return About(_folder(source))
-
-    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
-        return mapped(self.mapper(report, source), found)
 
     def mapper(self, report: ImportReport, source: Source) -> ObjectMapper:
         """See `RecordFormat.mapper`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from gitjournal.formats.mapping import ObjectMapper
-from gitjournal.formats.protocol import About, Head, Item, RecordFormat, Source, mapped
+from gitjournal.formats.protocol import About, Head, RecordFormat, Source
 from gitjournal.formats.records import Record
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.shapes import (
@@ -50,10 +50,6 @@ class Course(RecordFormat):
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The file is called like the session, with ``~`` for ``:``. No event says the id."""
         return About(source.path.stem.replace("~", ":") or None)
-
-    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
-        return mapped(self.mapper(report, source), found)
 
     def mapper(self, report: ImportReport, source: Source) -> ObjectMapper:
         """See `RecordFormat.mapper`."""

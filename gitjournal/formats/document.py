@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
@@ -56,6 +56,15 @@ class DocumentFormat(RecordFormat):
     def finished(self, last: Record) -> bool:
         """See `RecordFormat.finished`: a document that could be read is whole."""
         return super().finished(last) or last.fragment or bool(last.at) or (last.number == 1 and last.is_json)
+
+
+def around(found: Iterable[Record]) -> dict[str, Any]:
+    """The members of a document around its records."""
+    root: dict[str, Any] = {}
+    for record in found:
+        if record.fragment:
+            root.update(record.value)
+    return root
 
 
 def document(raw: bytes, opened: Opened) -> list[Record] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gitjournal import canonical, objects, payload, rules
+from gitjournal.formats.copied import COPIED, SIZES, Part
 from gitjournal.formats.imported import AFTER, BEFORE, RAW
 from gitjournal.formats.records import NOT_JSON
 from gitjournal.formats.report import ImportReport
@@ -13,6 +15,7 @@ from gitjournal.writer import Draft
 
 if TYPE_CHECKING:
     from gitjournal.formats.protocol import Item
+    from gitjournal.formats.resaved import Resaved
 
 # A view can be four times the record at most, when its text has to be escaped; smaller ones need not be measured.
 _MEASURE_FROM = rules.MAX_EVENT_BYTES // 5
@@ -38,6 +41,20 @@ def drafted(fmt: str, item: Item, ts: str, report: ImportReport) -> Draft:
     media = "application/json" if record.is_json else "application/octet-stream"
     files = (objects.side_file(record.raw, media, RAW), *item.files)
     return Draft(kind, data, actor, item.turn, item.ts or ts, files)
+
+
+def drafted_copy(
+    fmt: str, part: Part | Resaved, patch: bytes, ts: str, more: Mapping[str, Any], sizes: bytes | None = None
+) -> Draft:
+    """The event with the bytes of a copied part or of a whole document, as a patch (`copied`).
+
+    ``sizes`` are those of its records, where they are no lines.
+    """
+    told = {"format": fmt, "type": COPIED, "records": part.records, "bytes": part.size, "sha256": part.digest}
+    files = [objects.side_file(patch, "application/octet-stream", COPIED)]
+    if sizes is not None:
+        files.append(objects.side_file(sizes, "text/plain", SIZES))
+    return Draft("native", {**told, **more}, ts=ts, files=files)
 
 
 def drafted_rest(fmt: str, item: Item, ts: str, report: ImportReport, size: int) -> Draft:

@@ -7,9 +7,8 @@ from typing import BinaryIO
 
 from gitjournal.errors import UsageError
 from gitjournal.event import Event
-from gitjournal.formats.copies import copied_bytes, copied_count, is_copied
-from gitjournal.formats.imported import after_record, continues, is_redacted, raw_piece
-from gitjournal.formats.known import Generation, generations
+from gitjournal.formats.copied import copied_bytes, copied_count, in_order, is_copied
+from gitjournal.formats.imported import after_record, is_anew, is_redacted, raw_piece
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 
@@ -20,8 +19,8 @@ def export_raw(fmt: str, journal: Journal, name: Name, out: BinaryIO) -> int:
     A trunk or an import branch gives its source whole, with the records of its rewinds. UsageError, before anything is
     written, when events are without a record, records are missing, or the session is of another format.
     """
-    missing = 0
-    for _, event in in_order(journal, name):
+    missing, newest = 0, None
+    for branch, event in in_order(journal, name):
         if event.type == "session.start" and not event.withheld and event.data.get("source") != fmt:
             raise UsageError(f"{name} was not imported from {fmt}", hint="gj export --format jsonl writes any session.")
         if event.type == "session.start" and event.stored_data.get("exact") is False:
@@ -30,13 +29,22 @@ def export_raw(fmt: str, journal: Journal, name: Name, out: BinaryIO) -> int:
                 hint="gj export --format jsonl writes any session.",
             )
         missing += not (event.type.startswith("session.") or raw_piece(event) or is_copied(event))
+        if is_copied(event) and is_anew(event):
+            newest = branch, event
     if missing:
         raise UsageError(
             f"{name} has {missing} events that are not from a {fmt} file or whose payload is gone",
             hint="gj export --format jsonl writes them all.",
         )
+    if newest is not None:
+        # A document that was written anew holds the records before.
+        out.writelines(copied_bytes(journal, *newest))
+        return copied_count(newest[1])
     count = 0
     for branch, event in in_order(journal, name):
+        if is_anew(event):
+            # Its document is not there as a whole.
+            continue
         if raw_piece(event):
             out.write(event.read_file(1) + after_record(event))
             count += 1
@@ -62,46 +70,3 @@ def raw_records(journal: Journal, name: Name) -> Iterator[tuple[Event, bytes]]:
 def redacted(journal: Journal, name: Name) -> int:
     """How many records of a branch had something taken out of them, so that an export is not exact."""
     return sum(is_redacted(event) for _, event in in_order(journal, name))
-
-
-def in_order(journal: Journal, name: Name) -> Iterator[tuple[Name, Event]]:
-    """All events that an export is made of, in the order of the source, each with its branch."""
-    found = next((one for one in generations(journal, name.session) if one.name == name), None)
-    if found is None or not found.runs:
-        for event in journal.events(name):
-            yield name, event
-        return
-    yield from _of(journal, found)
-
-
-def _of(journal: Journal, found: Generation) -> Iterator[tuple[Name, Event]]:
-    trunk, root = found.root
-    # The past of a copy is another source. That of a fork which somebody made of an imported session is its own.
-    past = 1 if _begins_with_copy(journal, trunk, root) else root
-    yield from ((trunk, event) for event in journal.events(trunk, to=past))
-    number = 0 if past == 1 else found.runs[0].position - 1
-    for run, then in zip(found.runs, [*found.runs[1:], None], strict=True):
-        if run.position != number + 1:
-            raise UsageError(
-                f"{found.name} lacks records {number + 1} to {run.position - 1}: their branch is gone",
-                hint="gj export --format jsonl writes each branch that is there.",
-            )
-        for event in journal.events(run.name, after=run.first - 1):
-            if is_copied(event):
-                number += copied_count(event)
-            elif _is_record(event):
-                if then and number + 1 == then.position:
-                    break
-                number += 1
-            yield run.name, event
-
-
-def _is_record(event: Event) -> bool:
-    """Whether an event begins a record, be it one that is erased."""
-    if event.withheld:
-        return not event.type.startswith("session.")
-    return raw_piece(event) is not None and not continues(event)
-
-
-def _begins_with_copy(journal: Journal, trunk: Name, root: int) -> bool:
-    return any(map(is_copied, journal.events(trunk, after=root, to=root + 1)))

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from gitjournal import canonical
 from gitjournal.formats.document import DocumentFormat
-from gitjournal.formats.mapping import ObjectMapper, blob_part, modality
+from gitjournal.formats.mapping import ObjectMapper, blob_part, injected, modality
 from gitjournal.formats.protocol import About, Head, Home, Item, Source, mapped
 from gitjournal.formats.records import Record
 from gitjournal.formats.report import ImportReport
@@ -60,6 +60,7 @@ class Gemini(DocumentFormat):
 
     name = NAME
     opened = frozenset({("messages",)})
+    grows = True
     homes = (Home("", "~/.gemini", ("tmp/*/chats/**/*.json", "tmp/*/chats/**/*.jsonl"), keeps_days=30),)
 
     def sniff(self, head: Head) -> bool:
@@ -73,15 +74,23 @@ class Gemini(DocumentFormat):
             alone = record.fragment and not record.at and record.number == 1
             yield record._replace(fragment=False) if alone and b"\n" not in record.raw.strip() else record
 
+    def comes_again(self, was: Record, now: Record) -> bool:
+        """See `RecordFormat.comes_again`: as in the lines, the same id is the same message."""
+        own = text(members(now.value), "id")
+        return now.fragment or (own is not None and own == text(members(was.value), "id"))
+
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The first ``sessionId``. A sub-agent's file lies in a folder that is called like its parent."""
+        readable = False
         for record in islice(found, _ID_RECORDS):
             of = members(record.value)
+            readable = readable or bool(of)
             if session := text(of, "sessionId"):
                 folder = source.path.absolute().parent.name
                 nested = of.get("kind") == "subagent" and folder not in ("chats", "") and folder.isprintable()
                 return About(session, {"parent": {"session": folder}} if nested else {})
-        return About()
+        # Lines of which none is an object may be the beginning of a document.
+        return About(settled=readable)
 
     def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
         """See `RecordFormat.read`."""
@@ -178,7 +187,12 @@ class _Mapper(ObjectMapper):
         first = len(new) - kept
         keep = self._entries - self._messages[str(ids[first])].entries if kept else 0
         parts = [part for one in new[:first] for part in _said(one)]
+        is_begin = not self._entries and all(text(one, "type") == "user" for one in new)
         self._restart(new, first, keep, bool(parts))
+        if is_begin:
+            # There is nothing whose place it could take: the program says where it is.
+            event, said, actor = injected(parts)
+            return event, {**said, "native": {"type": "$set/messages"}}, actor
         data: Members = {"summary": parts, "keep_last": keep, "native": {"type": "$set/messages"}}
         return "context.compaction", data, "host"
 

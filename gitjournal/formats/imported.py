@@ -11,10 +11,13 @@ RAW = "raw"
 #: are in the events before, because its line was not whole yet when they were imported.
 AFTER = "after"
 BEFORE = "before"
+#: Member of ``data`` of what is not of the first saving of a document, but of a later one (`resaved`).
+ANEW = "anew"
 #: Imports never have another epoch; a live writer that takes over begins with 2.
 EPOCH = 1
 _AFTER_MEMBER = b'"after":'
 _BEFORE_MEMBER = b'"before":'
+_ANEW_MEMBER = b'"anew":true'
 _REDACTIONS_MEMBER = b'"redactions":['
 
 
@@ -34,6 +37,11 @@ def after_record(event: Event) -> bytes:
 def continues(event: Event) -> bool:
     """Whether an event has the rest of the record before it."""
     return _BEFORE_MEMBER in event.raw and type(event.stored_data.get(BEFORE)) is int
+
+
+def is_anew(event: Event) -> bool:
+    """Whether an event is of a later saving of a document: a record of it, or all of its bytes."""
+    return _ANEW_MEMBER in event.raw and event.stored_data.get(ANEW) is True
 
 
 def is_redacted(event: Event) -> bool:

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 
 from gitjournal import policy
 from gitjournal.errors import NotFound, Refused, UsageError
-from gitjournal.formats import again, copies, left, moved
+from gitjournal.event import Event
+from gitjournal.formats import again, copies, left, moved, resaved
 from gitjournal.formats.drafted import drafted
 from gitjournal.formats.feed import Feed
+from gitjournal.formats.imported import ANEW
 from gitjournal.formats.importing import Differs, Importing, Restart
-from gitjournal.formats.known import Line, generations
+from gitjournal.formats.known import Line
 from gitjournal.formats.left import Left
 from gitjournal.formats.protocol import mapped
 from gitjournal.formats.records import Record
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.source import joined
+from gitjournal.formats.versions import generations
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 
@@ -143,9 +146,38 @@ class _Strand:
                 return None
             return report
 
+    # --- as a document that was written anew -----------------------------------------------------
+
+    def _saved_anew(self, session: str) -> ImportReport | None:
+        """The import of what a document has that the one before has not; None when it is none, or says otherwise."""
+        if not self._fmt.grows or not self._journal.branches(session):
+            return None
+        report = self._report(session)
+        feed = Feed(self._fmt, self._strand, self._strand.records(), report, self._options)
+        now = resaved.document(feed)
+        found = resaved.find(self._fmt, self._journal, session, now) if now else None
+        if found is None:
+            return None
+        report.branch, report.skipped_known = found.at[0].branch, found.records - len(found.new)
+        if found.known:
+            return report
+        report.notes.append(f"it was written anew: {len(found.new)} of its {found.records} records are new or changed")
+        run = Importing(self._fmt, self._strand, self._journal, report, self._options)
+        run.save_anew(found)
+        items = self._strand.read(iter([*found.before, *found.new]), report)
+        with run:
+            for item in itertools.islice(items, len(found.before), None):
+                run.take(feed.clean(item._replace(data={**item.data, ANEW: True})))
+            run.hold(found)
+            place = run.finish()
+        self._keep(run, feed, place)
+        return report
+
     # --- from the beginning ----------------------------------------------------------------------
 
     def _compared(self, session: str) -> ImportReport:
+        if (report := self._saved_anew(session)) is not None:
+            return report
         said = None
         try:
             try:
@@ -172,17 +204,40 @@ class _Strand:
             run.begin_anew(lines[0])
         elif lines:
             run.compare(lines, may_differ=may_differ and bool(self._fmt.stamps))
+        elif begin := self._begins_after(report):
+            run.begin_after(*begin)
         elif not whole and (line := self._copied_from(report)):
             run.copy(copies.Copy(self._fmt, self._journal, line))
         mapper = self._fmt.mapper(report, self._source) if self._strand.lines else None
         self._finish(run, Feed(self._fmt, self._strand, self._strand.records(), report, self._options), mapper, session)
         return report
 
+    def _begins_after(self, report: ImportReport) -> tuple[Name, Event] | None:
+        """The event of another session that the source goes on from."""
+        if self._strand.about.goes_on_from is None:
+            return None
+        of, number = self._strand.about.goes_on_from
+        found: tuple[int, Name, Event] | None = None
+        for line in self._lines_of(of, report, "goes on from"):
+            for event in self._journal.events(line):
+                at = None if event.withheld else self._fmt.ordinal(event)
+                if at is not None and at < number and (found is None or at > found[0]):
+                    found = at, line, event
+        return found and found[1:]
+
     def _copied_from(self, report: ImportReport) -> Name | None:
         """The line of another session that the source begins with a copy of."""
-        of = self._strand.about.copied_from or self._fmt.origin(self._source)
-        if of is None or of == report.session:
+        lines = self._lines_of(
+            self._strand.about.copied_from or self._fmt.origin(self._source), report, "begins with a copy of"
+        )
+        if not lines:
             return None
+        return max(lines, key=self._agreeing) if len(lines) > 1 else lines[0]
+
+    def _lines_of(self, of: str | None, report: ImportReport, how: str) -> list[Name]:
+        """The lines of another session that the source needs; `Deferred` where that may come later."""
+        if of is None or of == report.session:
+            return []
         try:
             lines = copies.lines(self._journal, of)
         except UsageError:
@@ -190,9 +245,8 @@ class _Strand:
         if not lines and self._options.wait:
             raise Deferred
         if not lines:
-            report.notes.append(f"it begins with a copy of session {of}, which is not in the journal")
-            return None
-        return max(lines, key=self._agreeing) if len(lines) > 1 else lines[0]
+            report.notes.append(f"it {how} session {of}, which is not in the journal")
+        return lines
 
     def _agreeing(self, line: Name) -> int:
         found = copies.Copy(self._fmt, self._journal, line)
@@ -211,6 +265,11 @@ class _Strand:
             for item in items:
                 run.take(feed.clean(item))
             place = run.finish()
+        self._keep(run, feed, place, mapper)
+
+    def _keep(self, run: Importing, feed: Feed, place: Left | None, mapper: Mapper | None = None) -> None:
+        """Note where the import stopped."""
+        report = run.report
         if place is None or not self._strand.exact:
             return
         kept = place._replace(
@@ -221,7 +280,7 @@ class _Strand:
             complete=report.complete or (report.pending and not feed.inside),
             mapper=mapper.save() if mapper else None,
         )
-        left.keep(self._journal, session, kept)
+        left.keep(self._journal, report.session, kept)
 
 
 def _shifted(found: Iterator[Record], was: Left) -> Iterator[Record]:

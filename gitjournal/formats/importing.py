@@ -9,20 +9,24 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gitjournal import objects, payload
+from gitjournal import payload
 from gitjournal.chain import Appended
 from gitjournal.errors import AlreadyExists
+from gitjournal.event import Event
 from gitjournal.formats.again import Again
-from gitjournal.formats.copies import COPIED, OF, SIZES, Copy
-from gitjournal.formats.drafted import drafted, drafted_rest
-from gitjournal.formats.imported import EPOCH
-from gitjournal.formats.known import GENERATION, POSITION, Generation, Line, Run, place
+from gitjournal.formats.copied import OF, PLACES, Part
+from gitjournal.formats.copies import Copy
+from gitjournal.formats.drafted import drafted, drafted_copy, drafted_rest
+from gitjournal.formats.imported import ANEW, EPOCH
+from gitjournal.formats.known import Line
 from gitjournal.formats.left import Left
 from gitjournal.formats.report import ImportReport
+from gitjournal.formats.resaved import Resaved
 from gitjournal.formats.times import NO_TIME
+from gitjournal.formats.versions import GENERATION, POSITION, Generation, Run, place
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
-from gitjournal.writer import Draft, Writer
+from gitjournal.writer import Draft, Printed, Writer, compact
 
 if TYPE_CHECKING:
     from gitjournal.formats.protocol import Item, Options, RecordFormat, Strand
@@ -47,7 +51,7 @@ class Differs(Exception):
 
 class Importing:
     """Takes items in order. Before the first one it is told where the journal may have them (at most one of
-    `compare`, `go_on`, `begin_anew`, `say_again` and `copy`); without that, a session begins."""
+    `compare`, `go_on`, `save_anew`, `begin_anew`, `say_again` and `copy`); without that, a session begins."""
 
     def __init__(
         self, fmt: RecordFormat, strand: Strand, journal: Journal, report: ImportReport, options: Options
@@ -74,7 +78,7 @@ class Importing:
         self._is_new = True
         self._writer: Writer | None = None
         self._head: Appended | None = None
-        self._batch: list[Draft] = []
+        self._batch: list[Draft | Printed] = []
         self._bytes = 0
         # So many bytes of the next record are there already.
         self._begun = 0
@@ -93,12 +97,24 @@ class Importing:
         """The source may begin with a copy of another session."""
         self._copy = found
 
+    def begin_after(self, line: Name, event: Event) -> None:
+        """The source goes on from an event of another session, of which it repeats nothing."""
+        self.report.notes.append(f"the session goes on from {line}@{event.seq}")
+        self._ts = event.ts
+        self._begin_fork(line, event.seq, Part(), b"")
+
     def go_on(self, was: Left) -> None:
         """The journal has the records before the first one that will be taken."""
         self._generation = was.generation(self.report.session)
         self._runs = self._generation.runs
         self._ts = was.ts
         self._append_to(Name(self.report.session, was.branch), was.seq)
+
+    def save_anew(self, found: Resaved) -> None:
+        """The source is a document that was written anew: only what is new or changed in it will be taken."""
+        self._generation, self._runs = found.generation, found.generation.runs
+        self._append_to(*found.at)
+        self._ts = self._journal.event(*found.at).ts
 
     def begin_anew(self, line: Line) -> None:
         """The source is a new version from its first record on, though the journal has one that is a copy."""
@@ -144,6 +160,10 @@ class Importing:
             return
         self._add(item)
 
+    def hold(self, found: Resaved) -> None:
+        """After the last record of a document that was written anew: its bytes."""
+        self._put(drafted_copy(self._fmt, found, found.patch, self._ts, {ANEW: True}), len(found.patch))
+
     def finish(self) -> Left | None:
         """After the last record: write what waits, and say where the source ends; None when more of it is known."""
         if self._copy is not None:
@@ -171,7 +191,7 @@ class Importing:
     def _end_of_known(self) -> bool:
         """Whether the source ends where the journal's version of it does."""
         line = next((line for line in self._lines if line.ended), self._lines[0])
-        self.report.branch = line.matched[0].branch
+        self.report.branch = (line.tip if line.ended else line.matched)[0].branch
         if not line.ended:
             self.report.notes.append("the journal has more of this session than the file")
             return False
@@ -283,12 +303,15 @@ class Importing:
             f"records 1 to {copy.records} are a copy of {copy.line}: the session goes on from {copy.line}@{copy.seq}"
         )
         self._ts = copy.ts
-        root = copy.seq + 1
+        self._begin_fork(copy.line, copy.seq, copy, patch)
+
+    def _begin_fork(self, line: Name, seq: int, copy: Part, patch: bytes) -> None:
+        """The session goes on from an event of another one; what the source has of that comes first."""
+        self._seq = root = seq + 1
         self._generation = Generation(self._name, (self._name, root), [])
         self._runs = [Run(copy.records + 1, self._name, root + 2)]
-        self._seq = root
         self._put(self._copied(copy, patch), len(patch))
-        self._open, self._is_new = partial(self._forked, copy.line, copy.seq), False
+        self._open, self._is_new = partial(self._forked, line, seq), False
 
     def _begin_again(self, again: Again) -> None:
         """The last record that a version has in other bytes: a branch goes on from there."""
@@ -301,24 +324,15 @@ class Importing:
         )
         self._go_to(again.at, branch, 1, {GENERATION: of.name.branch})
         self._generation = Generation(self._name, of.root, [])
-        self._runs = [Run(again.records + 1, self._name, self._seq + 2)]
-        self._put(self._copied(again, again.patch, {OF: of.name.branch}), len(again.patch))
+        self._runs = [*again.places, Run(again.records + 1, self._name, self._seq + 2)]
+        places = [[run.position, run.name.branch, run.first] for run in again.places]
+        self._put(self._copied(again, again.patch, {OF: of.name.branch, PLACES: places}), len(again.patch))
 
-    def _copied(self, copy: Copy | Again, patch: bytes, more: Mapping[str, str] = MappingProxyType({})) -> Draft:
+    def _copied(self, copy: Part, patch: bytes, more: Mapping[str, Any] = MappingProxyType({})) -> Draft:
         """The event with the bytes of a copied part."""
-        data = {
-            "format": self._fmt,
-            "type": COPIED,
-            **more,
-            "records": copy.records,
-            "bytes": copy.size,
-            "sha256": copy.digest,
-            **({"start": start} if (start := self._about_it()) else {}),
-        }
-        files = [objects.side_file(patch, "application/octet-stream", COPIED)]
-        if not self._lines_are_records:
-            files.append(objects.side_file(copy.sizes, "text/plain", SIZES))
-        return Draft("native", data, ts=self._ts, files=files)
+        start = self._about_it()
+        sizes = None if self._lines_are_records else copy.sizes
+        return drafted_copy(self._fmt, copy, patch, self._ts, {**more, **({"start": start} if start else {})}, sizes)
 
     def _forked(self, line: Name, seq: int) -> Writer:
         self._journal.fork(line, seq, self.report.session, epoch=EPOCH)
@@ -362,7 +376,7 @@ class Importing:
         self._seq += 1
         if self._options.dry_run:
             return
-        self._batch.append(draft)
+        self._batch.append(compact(draft))
         self._bytes += size + _VIEW_GUESS
         if len(self._batch) >= _BATCH_RECORDS or self._bytes >= _BATCH_BYTES:
             self._write()

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gitjournal.formats import chat, zipped
-from gitjournal.formats.document import MAX_DOCUMENT, DocumentFormat, Opened, document
+from gitjournal.formats.document import MAX_DOCUMENT, DocumentFormat, Opened, around, document
 from gitjournal.formats.generic import Records
 from gitjournal.formats.mapping import ObjectMapper
 from gitjournal.formats.protocol import About, Head, Item, Source, Strand, mapped
@@ -58,11 +58,7 @@ class InspectEval(DocumentFormat):
 
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The evaluation: its id, its task."""
-        root: Members = {}
-        for record in found:
-            if record.fragment:
-                root.update(record.value)
-        return _about_eval(root)
+        return _about_eval(around(found))
 
     def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
         """The evaluation: its samples are sessions of their own, and here only native records."""
@@ -240,11 +236,7 @@ class _Mapper(ObjectMapper):
                 part["response"] = error.get("message")
             return "tool.result", {"parts": [part]}, tool_actor(text(of, "function") or self.called(part["id"]))
         if role in ("user", "system"):
-            return (
-                "message",
-                {"role": role, "parts": chat.content(of.get("content"))},
-                "user" if role == "user" else "host",
-            )
+            return chat.prompt(role, of)
         return native(NAME, "message", of)
 
     def _event(self, of: Members) -> Mapped:

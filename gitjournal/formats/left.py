@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from gitjournal import __version__
 from gitjournal.errors import JournalError
-from gitjournal.formats.known import Generation, Run
 from gitjournal.formats.source import Source
+from gitjournal.formats.versions import Generation, Run
 from gitjournal.journal import Journal
 from gitjournal.refs import Name, encode
 

@@ -13,8 +13,9 @@ from gitjournal import refs
 from gitjournal.errors import JournalError, UsageError
 from gitjournal.formats.feed import Feed
 from gitjournal.formats.imported import EPOCH, raw_piece
-from gitjournal.formats.known import Line, generations
+from gitjournal.formats.known import Line
 from gitjournal.formats.report import ImportReport
+from gitjournal.formats.versions import generations
 from gitjournal.journal import Journal
 from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
 from gitjournal.writer import Draft

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gitjournal.errors import JournalError
-from gitjournal.formats.document import DocumentFormat
+from gitjournal.formats.document import DocumentFormat, around
 from gitjournal.formats.mapping import ObjectMapper
 from gitjournal.formats.openai_items import answer, call, counters, either, is_answer, is_call, kind_of, said, thought
 from gitjournal.formats.protocol import About, Head, Item, Source, Strand, mapped
@@ -32,6 +32,7 @@ class OpenaiAgents(DocumentFormat):
     """Reads session databases and run states; writes to neither."""
 
     name = NAME
+    grows = True
     opened = frozenset(
         (name,)
         for name in (
@@ -48,12 +49,13 @@ class OpenaiAgents(DocumentFormat):
         found = beginning(head.raw)
         return "$schemaVersion" in found and any(either(found, name) is not None for name in _STATE)
 
+    def comes_again(self, was: Record, now: Record) -> bool:
+        """See `RecordFormat.comes_again`: what stands around the arrays. A prompt there is said once."""
+        return now.fragment
+
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The conversation or trace of a run; its agent."""
-        root: Members = {}
-        for record in found:
-            if record.fragment:
-                root.update(record.value)
+        root = around(found)
         trace, agent = members(root.get("trace")), members(either(root, "current_agent"))
         ids = (either(root, "conversation_id"), either(trace, "group_id"), trace.get("id"))
         session = next((own for own in ids if type(own) is str and own), None)
@@ -104,6 +106,7 @@ class _Mapper(ObjectMapper):
         # Whether the item before was of the model: what follows is of the same response then.
         self._answering = False
         self._at: tuple[str | int, ...] = ()
+        self._prompt: str | None = None
 
     def item(self, record: Record) -> Item:
         """See `ObjectMapper.item`."""
@@ -134,7 +137,8 @@ class _Mapper(ObjectMapper):
     def _around(self, of: Members) -> Mapped:
         """A piece of the document around the arrays: the prompt stands there when it is one text."""
         prompt = either(of, "original_input")
-        if type(prompt) is str and prompt:
+        if type(prompt) is str and prompt and prompt != self._prompt:
+            self._prompt = prompt
             return "message", {"role": "user", "parts": [{"type": "text", "content": prompt}]}, "user"
         return native(NAME, "run_state", of)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from gitjournal.errors import JournalError
 from gitjournal.foreign import lenient, wrap_value
 from gitjournal.formats.mapping import ObjectMapper, turn_id
-from gitjournal.formats.protocol import About, Head, Item, RecordFormat, Source, mapped
+from gitjournal.formats.protocol import About, Head, RecordFormat, Source
 from gitjournal.formats.records import Record, Salvage
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.shapes import (
@@ -70,10 +70,6 @@ class Openboa(RecordFormat):
         start = {"agent.id": text(state, "agentId"), "parent": {"session": parent} if parent else None}
         folder = source.path.absolute().parent.name if source.path.stem == "events" else None
         return About(session or folder, without_none(start))
-
-    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
-        return mapped(self.mapper(report, source), found)
 
     def mapper(self, report: ImportReport, source: Source) -> ObjectMapper:
         """See `RecordFormat.mapper`."""

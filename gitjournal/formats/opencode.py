@@ -1,4 +1,4 @@
-"""opencode: what ``opencode export`` writes, and its database, read only (docs/formats/opencode.md).
+"""opencode: what ``opencode export`` writes, its database, and its older files (docs/formats/opencode.md).
 
 A session has messages, and a message has parts; each part is a record. In the export they are elements of arrays, in
 the database rows, whose ``data`` is the same JSON text without the ids. A part is changed in place while it grows.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from gitjournal.errors import JournalError, UsageError
+from gitjournal.formats import opencode_files
 from gitjournal.formats.document import DocumentFormat
 from gitjournal.formats.mapping import modality
 from gitjournal.formats.opencode_rows import Row, of_database, of_document, rows, sessions
@@ -57,17 +58,19 @@ _BROKEN_TOOL = "invalid"
 
 
 class Opencode(DocumentFormat):
-    """Reads and writes exports of opencode, and reads its database: one session for each of its sessions."""
+    """Reads and writes exports of opencode, and reads its database and its older files."""
 
     name = NAME
     opened = frozenset({("messages",), ("messages", "*", "parts")})
     homes = (Home("", "~/.local/share/opencode", ("opencode*.db",)),)
 
     def sniff(self, head: Head) -> bool:
-        """Whether the document begins with a session of opencode, or the database has its tables."""
+        """Whether the document is or begins with a session of opencode, or the database has its tables."""
         if not head.raw.startswith(MAGIC):
-            info = members(beginning(head.raw).get("info"))
-            return _is_session(info) or _EXPORT.match(head.raw) is not None
+            found = beginning(head.raw)
+            if _is_session(found):
+                return opencode_files.is_place(head.path)
+            return _is_session(members(found.get("info"))) or _EXPORT.match(head.raw) is not None
         try:
             return all(columns(head.path, table) >= names for table, names in _COLUMNS.items())
         except JournalError:
@@ -84,17 +87,23 @@ class Opencode(DocumentFormat):
         return _Mapper(report).items(map(of_document, found))
 
     def strands(self, source: Source) -> Iterator[Strand]:
-        """The session of an export; all sessions of a database."""
+        """The session of an export, or of a file in the older tree; all sessions of a database."""
         with source.open() as stream:
             magic = stream.read(len(MAGIC))
-        yield from _stored(Database(source.path)) if magic == MAGIC else super().strands(source)
+        if magic == MAGIC:
+            yield from _stored(Database(source.path))
+        elif opencode_files.is_place(source.path) and _is_session(info := opencode_files.about(source)):
+            about = _about(text(info, "id"), info.get("directory"), info.get("parentID"), info.get("version"))
+            yield Strand(about, lambda: opencode_files.rows(source), _mapped_rows, exact=False)
+        else:
+            yield from super().strands(source)
 
     def export(self, journal: Journal, name: Name, out: BinaryIO, files: Path | None) -> int:
-        """See `Format.export`. UsageError for a session that came from a database: its rows make no file."""
+        """See `Format.export`. UsageError for a session that came from rows or many files: they make no file."""
         first = journal.event(name, 1)
         if not first.withheld and first.stored_data.get("exact") is False:
             raise UsageError(
-                f"{name} came from rows of a database, which make no file",
+                f"{name} came from rows of a database or from many files, which make no file",
                 hint="gj export --format jsonl writes it all.",
             )
         return super().export(journal, name, out, files)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
+from gitjournal.formats import openclaw
 from gitjournal.formats.mapping import ObjectMapper, blob_part, injected
-from gitjournal.formats.protocol import About, Head, Home, Item, RecordFormat, Source, mapped
+from gitjournal.formats.protocol import About, Head, Home, RecordFormat, Source, Strand
 from gitjournal.formats.records import Record, Salvage
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.shapes import (
@@ -30,6 +32,7 @@ from gitjournal.formats.shapes import (
     whole,
     without_none,
 )
+from gitjournal.formats.sqlite_read import MAGIC
 from gitjournal.formats.times import to_ts
 from gitjournal.vocabulary import is_title
 
@@ -49,10 +52,10 @@ _SAID = frozenset({"message", "custom_message", "branch_summary", "compaction"})
 _MADE = frozenset({"custom", "hookMessage", "branchSummary", "compactionSummary"})
 #: ``<time>_<id>.jsonl``, and what OpenClaw puts behind it: ``.deleted.<time>``, ``.reset.<time>``, ``.full.bak``.
 _FILE = re.compile(r"(?:[0-9TZ:.-]+_)?(?P<id>.+?)\.jsonl(?:\.(?:deleted|reset|full|bak|archived)\b.*)?")
-_OPENCLAW = tuple(f"agents/*/sessions/*.jsonl{end}" for end in ("", ".deleted.*", ".reset.*", ".full.bak"))
+_FILES = tuple(f"agents/*/sessions/*.jsonl{end}" for end in ("", ".deleted.*", ".reset.*", ".full.bak"))
 _HOMES = (
     Home("PI_CODING_AGENT_DIR", "~/.pi/agent", ("sessions/**/*.jsonl",)),
-    Home("OPENCLAW_STATE_DIR", "~/.openclaw", _OPENCLAW),
+    Home("OPENCLAW_STATE_DIR", "~/.openclaw", (*_FILES, "agents/*/agent/openclaw-agent.sqlite")),
 )
 
 
@@ -70,15 +73,34 @@ def _is_entry(of: Any) -> bool:
 
 
 class Pi(RecordFormat):
-    """Reads and writes the sessions of Pi and OpenClaw."""
+    """Reads and writes the sessions of Pi and OpenClaw, and reads OpenClaw's database."""
 
     name = NAME
     salvage = Salvage(re.compile(r'\{"(?:type|id|parentId|timestamp)"'), lambda of: _is_header(of) or _is_entry(of))
     homes = _HOMES
 
     def sniff(self, head: Head) -> bool:
-        """Whether one of the first lines is the header, or a message of the tree."""
+        """Whether one of the first lines is the header, or a message of the tree; or it is OpenClaw's database."""
+        if head.raw.startswith(MAGIC):
+            return openclaw.is_theirs(head.path)
         return any(_is_header(of) or (_is_entry(of) and of["type"] == "message") for of in head.values)
+
+    def strands(self, source: Source) -> Iterator[Strand]:
+        """The session of a file; all sessions of a database, last those that were deleted or begun anew."""
+        with source.open() as stream:
+            magic = stream.read(len(MAGIC))
+        if magic != MAGIC:
+            yield from super().strands(source)
+            return
+        store = openclaw.Store(source.path, self.salvage)
+        for session in store.sessions():
+            yield self._row_strand(session, source, partial(store.lines, session))
+        for row, session in store.archives():
+            yield self._row_strand(session, source, partial(store.archived, row))
+
+    def _row_strand(self, session: str, source: Source, found: Callable[[], Iterator[Record]]) -> Strand:
+        about = self.about(found(), source)._replace(session=session)
+        return Strand(about, found, lambda lines, report: self.read(lines, report, source), exact=False)
 
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The header's ``id``; the file's name has it too. A forked session names the file that it was copied from."""
@@ -91,10 +113,6 @@ class Pi(RecordFormat):
     def same(self, record: Record) -> bytes:
         """A copy has a header of its own; its entries are copied as they are."""
         return b"" if _is_header(record.value) else record.raw
-
-    def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
-        """See `RecordFormat.read`."""
-        return mapped(self.mapper(report, source), found)
 
     def mapper(self, report: ImportReport, source: Source) -> ObjectMapper:
         """See `RecordFormat.mapper`."""

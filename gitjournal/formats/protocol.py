@@ -12,8 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from gitjournal.event import Event
 from gitjournal.formats.records import Record, Salvage, records
 from gitjournal.formats.report import ImportReport
+from gitjournal.formats.shapes import without
 from gitjournal.formats.source import HEAD_BYTES, Head, Source
 from gitjournal.journal import Journal
 from gitjournal.objects import FileBlob
@@ -110,6 +112,9 @@ class About(NamedTuple):
     copied_from: str | None = None
     #: False while a longer source may say more of its session in its first records.
     settled: bool = True
+    #: The session that the source goes on from without repeating its records, and the number that the program gave the
+    #: first of those that are not part of it (`RecordFormat.ordinal`).
+    goes_on_from: tuple[str, int] | None = None
 
 
 class Mapper(Protocol):
@@ -155,8 +160,8 @@ class Strand(NamedTuple):
 class RecordFormat(ABC):
     """Base of formats that are lists of records: each becomes one event that keeps its bytes.
 
-    A format of lines has `sniff`, `about` and `read`. One that is cut differently has its own `cut`, one that holds
-    several sessions, or is no text (a database, an archive), its own `strands`.
+    A format of lines has `sniff`, `about`, and `mapper` or `read`. One that is cut differently has its own `cut`, one
+    that holds several sessions, or is no text (a database, an archive), its own `strands`.
     """
 
     name: str = ""
@@ -169,6 +174,9 @@ class RecordFormat(ABC):
     #: differ when a session is written again for another place.
     stamps: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
+    #: Whether sources are documents that are written anew, whole, while the session goes on; see `comes_again`.
+    grows: ClassVar[bool] = False
+
     @abstractmethod
     def sniff(self, head: Head) -> bool:
         """See `Format.sniff`."""
@@ -177,9 +185,12 @@ class RecordFormat(ABC):
     def about(self, found: Iterator[Record], source: Source) -> About:
         """What the first records say of the session; reads no more of them than it needs."""
 
-    @abstractmethod
     def read(self, found: Iterator[Record], report: ImportReport, source: Source) -> Iterator[Item]:
         """All records, mapped, in order. Oddities go to ``report``; nothing is raised for any content."""
+        mapper = self.mapper(report, source)
+        if mapper is None:
+            raise NotImplementedError("a format has a mapper, or reads itself")
+        return mapped(mapper, found)
 
     def cut(self, stream: BinaryIO) -> Iterator[Record]:
         """The records of a stream: its lines."""
@@ -192,6 +203,26 @@ class RecordFormat(ABC):
     def same(self, record: Record) -> bytes:
         """What stays the same when the program copies a record into another file; ``b""`` is like no other."""
         return record.raw
+
+    def told(self, value: Any) -> Any:
+        """What a record's value says wherever it is written: all but its `stamps`.
+
+        A source that says the same as one that the journal has, in other bytes, is a version of it.
+        """
+        for path in self.stamps:
+            value = without(value, path)
+        return value
+
+    def comes_again(self, was: Record, now: Record) -> bool:
+        """Whether a record of a document that `grows`, which was changed in place, may be mapped behind the others.
+
+        They have the same place. `read` must then show only what is new in it.
+        """
+        return False
+
+    def ordinal(self, event: Event) -> int | None:
+        """The number that the program gave the record of an event, if it numbers them; see `About.goes_on_from`."""
+        return None
 
     def origin(self, source: Source) -> str | None:
         """The session whose history the source begins with a copy of, where the source does not say it.

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
-from gitjournal.foreign import scan, skip_space
+from gitjournal.canonical import UNPROVEN
+from gitjournal.foreign import printed, scan, skip_space
 
 #: Longer lines are kept in unparsed pieces of this size, in bytes. An event may have as much (section 2).
 MAX_RECORD = 16 * 1024 * 1024
 # How long a torn line is searched for a record: a failed attempt may look at the whole rest of it.
 _ATTEMPTS = 64
 _LOOK = 4 * 1024 * 1024
+_SPACE = b" \t\r\n"
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _NULS = re.compile("\0+")
 
@@ -74,6 +76,11 @@ def records(stream: BinaryIO, salvage: Salvage | None = None) -> Iterator[Record
     """All records of ``stream`` from where it stands, which counts as byte 0."""
     number = offset = 0
     for line, fault in _lines(stream):
+        if not fault and (found := printed(line.rstrip(_SPACE))) is not UNPROVEN:
+            number += 1
+            yield Record(number, offset, line, found, "", False, True)
+            offset += len(line)
+            continue
         pieces = iter([_Piece(line, NOT_JSON, fault)]) if fault else _split(line, salvage)
         for index, piece in enumerate(pieces):
             number += 1
@@ -109,7 +116,7 @@ class _Piece(NamedTuple):
 
 def _split(line: bytes, salvage: Salvage | None) -> Iterator[_Piece]:
     """One line as pieces: usually one, more when records are glued together or torn."""
-    if not line.strip(b" \t\r\n"):
+    if not line.strip(_SPACE):
         yield _Piece(line, NOT_JSON, "blank")
         return
     try:

@@ -13,7 +13,7 @@ import shlex
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,16 +25,18 @@ from gitjournal.errors import StorageError, UsageError
 from gitjournal.event import Event
 from gitjournal.files import sync_folder
 from gitjournal.formats import find
-from gitjournal.formats.copies import is_copied
+from gitjournal.formats.copied import is_copied
 from gitjournal.formats.exporter import raw_records, redacted
 from gitjournal.formats.imported import raw_piece
 from gitjournal.formats.protocol import About, RecordFormat, Source
+from gitjournal.formats.records import Record
 from gitjournal.formats.source import joined
-from gitjournal.formats.splice import Changes, spliced
+from gitjournal.formats.splice import Changes, added, spliced
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: An id as the programs make them. Any other one that a transcript names stays out of paths and patterns.
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: What a path can have and JSON text cannot, or should not: control characters, and bytes that are no UTF-8.
 _NO_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _WINDOWS = re.compile(r"[A-Za-z]:\\")
@@ -111,6 +113,18 @@ class Placement(ABC):
     def changes(self, former: str, session: str, old: str | None) -> Changes:
         """What changes in each record. ``old`` is the folder in which the session ran."""
 
+    @abstractmethod
+    def whence(self, record: Record, former: str) -> tuple[tuple[str, ...], Mapping[str, Any]] | None:
+        """What says in a record that the session comes from ``former``: in which object, and which members.
+
+        The first record of a file with an answer gets them, if the session has a new id. None are added to one that
+        says already where it comes from.
+        """
+
+
+#: Records for their new place.
+_Change = Callable[[Iterator[Record]], Iterator[bytes]]
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -129,9 +143,9 @@ def restore(journal: Journal, name: Name, placement: Placement, *, dry_run: bool
     if _NO_TEXT.search(str(placement.project)):
         raise UsageError(f"the path {str(placement.project)!r} cannot stand in a transcript")
     fmt = _format(journal, name, placement.format)
-    about = fmt.about(_records(fmt, journal, name), Source(Path(name.session)))
+    about = said_of(fmt, journal, name)
     former = about.session or name.session
-    session = former if _UUID.fullmatch(former) and not placement.taken(former) else placement.new_id()
+    session = former if UUID.fullmatch(former) and not placement.taken(former) else placement.new_id()
     project = str(placement.project)
     found = Restored(str(name), placement.format, session, former, project, placement.command(session))
     if gone := redacted(journal, name):
@@ -145,9 +159,10 @@ def restore(journal: Journal, name: Name, placement: Placement, *, dry_run: bool
     try:
         for placed in placement.place(journal, name, about, session):
             found.files.append(placed.path)
+            _check_within(placed.path, placement.root)
             if placed.path.exists():
                 raise UsageError(f"{placed.path} is there already, and nothing is overwritten")
-            pieces = _pieces(fmt, journal, placed, changes, found)
+            pieces = _pieces(fmt, journal, placed, partial(_changed, placement, changes, found), found)
             if dry_run:
                 for _ in pieces:
                     pass
@@ -159,6 +174,12 @@ def restore(journal: Journal, name: Name, placement: Placement, *, dry_run: bool
                 path.unlink()
         raise
     return found
+
+
+def _check_within(path: Path, root: Path) -> None:
+    """UsageError for a path that leads out of a folder: a net, as each placement checks its names."""
+    if not path.is_relative_to(root) or ".." in path.relative_to(root).parts:
+        raise UsageError(f"{path} leads out of {root}, and nothing is written there")
 
 
 def _format(journal: Journal, name: Name, wanted: str) -> RecordFormat:
@@ -182,6 +203,11 @@ def _without_record(journal: Journal, name: Name) -> int:
     )
 
 
+def said_of(fmt: RecordFormat, journal: Journal, name: Name) -> About:
+    """What the records of a branch say of their session."""
+    return fmt.about(_records(fmt, journal, name), Source(Path(name.session)))
+
+
 def _records(fmt: RecordFormat, journal: Journal, name: Name) -> Any:
     return fmt.cut(joined(raw for _, raw in raw_records(journal, name)))
 
@@ -190,18 +216,35 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _pieces(fmt: RecordFormat, journal: Journal, placed: Placed, changes: Changes, found: Restored) -> Iterator[bytes]:
+def _pieces(
+    fmt: RecordFormat,
+    journal: Journal,
+    placed: Placed,
+    change: _Change,
+    found: Restored,
+) -> Iterator[bytes]:
     if placed.records is None:
         yield placed.content or b""
         return
     last = b""
-    for record in _records(fmt, journal, placed.records):
-        last, changed = spliced(record, changes)
-        found.changed.update(".".join(at) for at in dict.fromkeys(changed))
+    for last in change(_records(fmt, journal, placed.records)):
         yield last
     if last and not last.endswith(b"\n"):
         found.notes.append(f"{placed.path.name}: a newline was added at the end, for the program to go on after")
         yield b"\n"
+
+
+def _changed(placement: Placement, changes: Changes, found: Restored, records: Iterator[Record]) -> Iterator[bytes]:
+    """The records for their new place. One of them says where the session comes from, if it is another one there."""
+    told = found.session == found.former
+    for record in records:
+        raw, changed = spliced(record, changes)
+        if not told and (more := placement.whence(record, found.former)):
+            (path, members), told = more, True
+            raw = added(record._replace(raw=raw), path, members) if members else raw
+            changed = [*changed, *((*path, name) for name in members)]
+        found.changed.update(".".join(at) for at in dict.fromkeys(changed))
+        yield raw
 
 
 def _write(path: Path, pieces: Iterable[bytes], made: list[Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +12,17 @@ from gitjournal.errors import NotFound, UsageError
 from gitjournal.formats.claude_beside import AGENTS, OUTPUTS, PLAIN
 from gitjournal.formats.claude_parts import NAME
 from gitjournal.formats.protocol import About
+from gitjournal.formats.records import Record
 from gitjournal.formats.restore import Placed, Placement, moved, new_uuid4, renamed, side_files
+from gitjournal.formats.shapes import Members, members, text
 from gitjournal.formats.splice import Changes
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
 
 _OTHER = re.compile(r"[^A-Za-z0-9-]")
-# The program cuts longer names and adds a hash, which depends on what it was built with.
+# The program cuts longer names, and adds a hash.
 _LONGEST = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Claude(Placement):
@@ -31,14 +35,7 @@ class Claude(Placement):
 
     @property
     def _folder(self) -> Path:
-        name = encoded(str(self.project))
-        if len(name) > _LONGEST:
-            raise UsageError(
-                f"the path {self.project} is longer than {_LONGEST} characters: Claude Code names its folder in a way "
-                "that differs between its versions",
-                hint="Restore into a folder with a shorter path.",
-            )
-        return self.root / "projects" / name
+        return self.root / "projects" / encoded(str(self.project))
 
     def taken(self, session: str) -> bool:
         """Whether any project has a session with this id."""
@@ -76,12 +73,37 @@ class Claude(Placement):
         return {
             ("cwd",): lambda value: moved(value, old, self.project),
             ("sessionId",): renamed(former, session),
+            # Where these two say, the program goes on, wherever it was started.
+            ("relocatedCwd",): lambda value: moved(value, old, self.project) or str(self.project),
+            ("worktreeSession",): None,
         }
+
+    def whence(self, record: Record, former: str) -> tuple[tuple[str, ...], Members] | None:
+        """See `Placement.whence`. The program says it so in the records of a fork."""
+        of = members(record.value)
+        uuid = text(of, "uuid")
+        if uuid is None or text(of, "cwd") is None or text(of, "sessionId") != former:
+            return None
+        return (), {} if "forkedFrom" in of else {"forkedFrom": {"sessionId": former, "messageUuid": uuid}}
 
 
 def encoded(path: str) -> str:
     """A path as the name of the folder of its sessions. JavaScript counts characters beyond U+FFFF twice."""
-    return _OTHER.sub(lambda match: "-" * (1 + (match[0] > "\uffff")), unicodedata.normalize("NFC", path))
+    path = unicodedata.normalize("NFC", path)
+    name = _OTHER.sub(lambda match: "-" * (1 + (match[0] > "\uffff")), path)
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_hashed(path)}"
+
+
+def _hashed(path: str) -> str:
+    """The program's hash of a path. Its versions differ in it; newer ones find the folder with any."""
+    number = 0
+    for unit in array("H", path.encode("utf-16")[2:]):
+        number = (31 * number + unit) & 0xFFFF_FFFF
+    number, digits = min(number, (1 << 32) - number), ""
+    while number or not digits:
+        number, digit = divmod(number, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits
 
 
 def _agents(journal: Journal, session: str) -> Iterator[tuple[str, Name]]:

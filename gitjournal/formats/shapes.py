@@ -6,7 +6,7 @@ Values are wrapped (`gitjournal.foreign`): what an event cannot hold stands in t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from gitjournal.foreign import lenient, scan, skip_space, wrap_value
@@ -51,6 +51,16 @@ def is_text(value: Any) -> bool:
         inner = value.get(JSON_TAG)
         return type(inner) is str and inner.startswith('"')
     return type(value) is str
+
+
+def without(value: Any, path: Sequence[str]) -> Any:
+    """A value without the member that ``path`` leads to, if there is one."""
+    name, *rest = path
+    if type(value) is not dict or name not in value:
+        return value
+    if rest:
+        return {**value, name: without(value[name], rest)}
+    return {key: of for key, of in value.items() if key != name}
 
 
 def without_none(of: Members) -> Members:

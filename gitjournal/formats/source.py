@@ -74,17 +74,7 @@ class Source:
             raise ImportRefused(f"{self.path} is not a regular file") from None
         except (OSError, ValueError) as error:
             raise StorageError(f"{self.path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        return self._unpacked(file)
-
-    def _unpacked(self, file: BinaryIO) -> BinaryIO:
-        start = cast("io.BufferedReader", file).peek(4)
-        if start.startswith(_ZSTD):
-            pieces = _zstd(file)
-        elif start.startswith(_GZIP):
-            pieces = iter(partial(gzip.GzipFile(fileobj=file).read, _BUFFER), b"")
-        else:
-            return file
-        return cast(BinaryIO, io.BufferedReader(_Joined(_checked(pieces, self.path), file), _BUFFER))
+        return unpacked(file, self.path)
 
     @property
     def packed(self) -> bool:
@@ -112,6 +102,18 @@ class Source:
         """The first `HEAD_BYTES` bytes."""
         with self.open() as stream:
             return Head(stream.read(HEAD_BYTES), self.path)
+
+
+def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
+    """The bytes of an open, buffered file, decompressed if it is. ImportRefused, while it is read, if it is damaged."""
+    start = cast("io.BufferedReader", file).peek(4)
+    if start.startswith(_ZSTD):
+        pieces = _zstd(file)
+    elif start.startswith(_GZIP):
+        pieces = iter(partial(gzip.GzipFile(fileobj=file).read, _BUFFER), b"")
+    else:
+        return file
+    return cast(BinaryIO, io.BufferedReader(_Joined(_checked(pieces, path), file), _BUFFER))
 
 
 def _zstd(file: BinaryIO) -> Iterator[bytes]:

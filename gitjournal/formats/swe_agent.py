@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gitjournal.formats import chat
-from gitjournal.formats.document import DocumentFormat
+from gitjournal.formats.document import DocumentFormat, around
 from gitjournal.formats.mapping import ObjectMapper
 from gitjournal.formats.protocol import About, Head, Item, Source, mapped
 from gitjournal.formats.records import Record
@@ -45,6 +45,7 @@ class SweAgent(DocumentFormat):
 
     name = NAME
     opened = frozenset({(), ("trajectory",), ("history",), ("messages",)})
+    grows = True
 
     def sniff(self, head: Head) -> bool:
         """Whether the members are those of a trajectory; a bare list of messages needs the name of one as well."""
@@ -60,6 +61,10 @@ class SweAgent(DocumentFormat):
         if steps:
             return {"action", "observation"} <= members(steps[0]).keys()
         return named and b'"trajectory"' in head.raw
+
+    def comes_again(self, was: Record, now: Record) -> bool:
+        """See `RecordFormat.comes_again`: what stands around the arrays, unless tokens are counted there."""
+        return now.fragment and not any(_spent(members(now.value)).values())
 
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The instance that was worked on, and the program's version."""
@@ -80,14 +85,17 @@ class SweAgent(DocumentFormat):
 
 def _root(found: list[Record]) -> Members:
     """The members around the arrays, and as ``arrays`` which of those have elements."""
-    root: Members = {}
-    for record in found:
-        if record.fragment:
-            root.update(record.value)
+    root = around(found)
     root["arrays"] = {
         record.at[0] if len(record.at) > 1 else () for record in found if record.at and not record.fragment
     }
     return root
+
+
+def _spent(around: Members) -> Members:
+    """The tokens of the whole run, which only stand around the arrays."""
+    stats = members(members(around.get("info")).get("model_stats"))
+    return usage(stats.get("tokens_sent"), stats.get("tokens_received"))
 
 
 def _model(root: Members) -> str | None:
@@ -128,10 +136,9 @@ class _Mapper(ObjectMapper):
         return kind, {**data, "native": without_none({**told, "demo": demo})}, actor
 
     def _around(self, of: Members) -> Mapped:
-        """What stands around the arrays. The tokens of the whole run are only there."""
+        """What stands around the arrays."""
         info = members(of.get("info"))
-        stats = members(info.get("model_stats"))
-        spent = usage(stats.get("tokens_sent"), stats.get("tokens_received"))
+        stats, spent = members(info.get("model_stats")), _spent(of)
         if not any(spent.values()):
             return native(NAME, "run", info or of)
         data: Members = {"parts": [], "response.model": self._model, "usage": spent, "native_usage": stats}
@@ -156,11 +163,7 @@ class _Mapper(ObjectMapper):
         if role == "tool" or (role == "user" and _is_output(of, after_answer)):
             return self._output(of)
         if role in ("user", "system"):
-            return (
-                "message",
-                {"role": role, "parts": chat.content(of.get("content"))},
-                "user" if role == "user" else "host",
-            )
+            return chat.prompt(role, of)
         return native(NAME, str(role or "message"), of)
 
     def _response(self, of: Members) -> Mapped:

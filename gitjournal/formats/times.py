@@ -35,11 +35,11 @@ def to_ts(value: Any) -> str | None:
 
 
 def _from_text(text: str) -> str | None:
+    if len(text) == 24 and rules.is_ts(text):
+        return text
     match = _ISO.fullmatch(text)
     if match is None:
         return None
-    if len(text) == 24 and match[8] == "Z" and text[10] == "T" and text[19] == ".":
-        return text if _is_date(text) else None
     year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
     millis = int((match[7] or "").ljust(3, "0")[:3])
     sign = -1 if match[9] == "-" else 1
@@ -56,12 +56,4 @@ def _print(moment: datetime, after: timedelta) -> str | None:
         text = (moment + after).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return None
-    return text if _is_date(text) else None
-
-
-def _is_date(ts: str) -> bool:
-    try:
-        year, hour, minute, second = int(ts[:4]), int(ts[11:13]), int(ts[14:16]), int(ts[17:19])
-        return year >= 1970 and hour < 24 and minute < 60 and second < 60 and rules.unix_seconds(ts) >= 0
-    except ValueError:
-        return False
+    return text if rules.is_time(text) else None

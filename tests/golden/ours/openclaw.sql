@@ -1,0 +1,7 @@
+CREATE TABLE transcript_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT NOT NULL,
+  created_at INTEGER NOT NULL, PRIMARY KEY (session_id, seq));
+INSERT INTO transcript_events VALUES ('ours-claw', 2, '{"type":"message","id":"a2","parentId":"a1","timestamp":"2026-09-01T10:00:02.000Z","message":{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"toolCall","id":"t1","name":"ls","arguments":{}}],"usage":{"input":100,"output":20,"cacheRead":50,"cacheWrite":7,"totalTokens":177}}}', 0);
+INSERT INTO transcript_events VALUES ('ours-claw', 0, '{"type":"session","version":3,"id":"ours-claw","timestamp":"2026-09-01T10:00:00.000Z","cwd":"/home/ada"}', 0);
+INSERT INTO transcript_events VALUES ('ours-claw', 1, '{"type":"message","id":"a1","parentId":null,"timestamp":"2026-09-01T10:00:01.000Z","message":{"role":"user","content":"List."}}', 0);
+INSERT INTO transcript_events VALUES ('ours-claw', 3, '{"type":"message","id":"a3","parentId":"a2","timestamp":"2026-09-01T10:00:03.000Z","message":{"role":"toolResult","toolCallId":"t1","toolName":"ls","content":[{"type":"text","text":"a.py"}],"isError":false}}', 0);
+INSERT INTO transcript_events VALUES ('ours-claw', 4, '{"type":"message","id":"a4","parentId":"a3","timestamp":"2026-09-01T10:00:04.000Z","message":{"role":"assistant","content":[{"type":"text","text":"One file."}],"usage":{"input":8,"output":3,"cacheRead":157,"cacheWrite":0,"totalTokens":168}}}', 0);
