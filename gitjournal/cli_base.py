@@ -267,6 +267,13 @@ def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 # --- input and errors ----------------------------------------------------------------------------
 
 
+def not_empty(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """For options whose text says something: "" is a variable of a script that was never set. UsageError."""
+    if value == "":
+        raise UsageError(f"{option.opts[0]} is empty")
+    return value
+
+
 def read_file(path: str, limit: int = 16 * 1024 * 1024) -> bytes:
     """The content of a file that the user named. UsageError when it is larger than ``limit``."""
     with Path(path).open("rb") as file:

@@ -16,6 +16,7 @@ from gitjournal.cli_base import (
     journal_option,
     json_option,
     name_argument,
+    not_empty,
     pass_app,
     whole_file,
 )
@@ -54,7 +55,12 @@ def _formats() -> list[str]:
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to; - is standard output, the default.")
 @click.option("--only", metavar="SEQS", help="Withhold what all events but these say, like 3,17-20 (jsonl, html, md).")
 @click.option(
-    "--prices", "table", type=click.Path(), metavar="FILE", help="Show what tokens cost, as gj cost (html, md)."
+    "--prices",
+    "table",
+    type=click.Path(),
+    callback=not_empty,
+    metavar="FILE",
+    help="Show what tokens cost, as gj cost (html, md).",
 )
 @click.option("--for-resume", is_flag=True, help="End the file with a newline, as who goes on writing to it needs.")
 @json_option

@@ -20,6 +20,7 @@ from gitjournal.cli_base import (
     journal_option,
     json_option,
     name_argument,
+    not_empty,
     pass_app,
     read_file,
     standard_input,
@@ -56,7 +57,10 @@ _COLUMNS = (
 @click.command(short_help="Make a session ready to go on after its process ended.")
 @name_argument()
 @click.option(
-    "--project", metavar="PATH", help="Root of the project that goes on with it; else this folder or one above."
+    "--project",
+    callback=not_empty,
+    metavar="PATH",
+    help="Root of the project that goes on with it; else this folder or one above.",
 )
 @json_option
 @color_option

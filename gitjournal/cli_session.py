@@ -25,7 +25,7 @@ from gitjournal.cli_base import (
 from gitjournal.cli_find import forgotten
 from gitjournal.cli_names import By, find_branch
 from gitjournal.cli_proof import opened
-from gitjournal.errors import JournalError, Refused, StorageError, UsageError
+from gitjournal.errors import JournalError, LeaseHeld, Refused, StorageError, UsageError
 from gitjournal.refs import TRUNK
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ def _change(
     """Append the one event of a command, and say where it is. ``about``: what changed, for JSON."""
     journal = app.journal()
     branch = find_branch(journal, name, by=by)
-    with opened(journal, branch) as session:
+    try:
+        session = opened(journal, branch)
+    except LeaseHeld as error:
+        # A branch would be no way out: it is this one that is to change.
+        error.hint = "Wait until it is done, or let that program do it (docs/sessions.md)."
+        raise
+    with session:
         done = do(session)
     if branch.branch != TRUNK and _OF_LISTS & about.keys():
         app.note(f"this is of {branch} alone: lists show what the trunk says")
@@ -206,7 +212,7 @@ def label(
 @pass_app
 def archive(app: App, name: str, as_json: bool) -> None:
     """Put a session away: lists and searches leave it out, and it cannot be resumed until gj unarchive."""
-    _change(app, name, lambda session: session.update(archived=True, actor=_WHO), as_json, archived=True)
+    _change(app, name, lambda session: _put_away(session, True), as_json, archived=True)
 
 
 @click.command(short_help="Take a session back that was put away.")
@@ -216,7 +222,16 @@ def archive(app: App, name: str, as_json: bool) -> None:
 @pass_app
 def unarchive(app: App, name: str, as_json: bool) -> None:
     """Take a session back that gj archive put away."""
-    _change(app, name, lambda session: session.update(archived=False, actor=_WHO), as_json, archived=False)
+    _change(app, name, lambda session: _put_away(session, False), as_json, archived=False)
+
+
+def _put_away(session: Session, archived: bool) -> Appended:
+    from gitjournal.state import fold
+
+    # A branch has no say in it, and `update` refuses it.
+    if session.name.branch == TRUNK and fold(session.chain.events(), history=False).archived is archived:
+        raise Refused(f"{session.name} is {'archived already' if archived else 'not archived'}; nothing was written")
+    return session.update(archived=archived, actor=_WHO)
 
 
 @click.command(short_help="Say that a session is over for good.")

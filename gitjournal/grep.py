@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How long a pattern may look at one event, in seconds: some take longer than anybody lives.
 PATIENCE = 5.0
+# What ends a line. str.splitlines would also cut at what stands within the lines of other programs.
+_BREAK = re.compile(r"\r\n|\n|\r")
 # Text that stands in an event's bytes as it is.
 _ITSELF = re.compile(r"[A-Za-z0-9_ .,:;/()=+*?!@-]{2,}")
 
@@ -55,8 +57,8 @@ class Wanted(NamedTuple):
         """Whether it is worth to look into an event."""
         if self.types and not any(fnmatchcase(event.type, one) for one in self.types):
             return False
-        # What is in a side file or in a text with escapes is not in the bytes as it is.
-        plain = _ITSELF.fullmatch(self.literal) and not event.files and b'"$gj:' not in event.raw
+        # What stands in a side file is not in the bytes as it is; a tag says that there is some.
+        plain = _ITSELF.fullmatch(self.literal) and b'"$gj:' not in event.raw
         return not plain or self.literal.encode() in event.raw
 
 
@@ -101,7 +103,9 @@ def line(journal: Journal, name: Name, what: Wanted, after: int = 0, to: int | N
 
 def _lines(name: Name, event: Event, pattern: re.Pattern[str]) -> Iterator[Found]:
     for text in strings(data_of(event)):
-        for one in text.splitlines():
+        lines = _BREAK.split(text)
+        # A break at the end begins no line.
+        for one in lines if lines[-1] else lines[:-1]:
             if match := pattern.search(one):
                 yield Found(name, event.seq, event.type, event.actor, one, *match.span())
 

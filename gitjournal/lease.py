@@ -65,7 +65,7 @@ class Lease:
                     os.close(fd)
                     raise LeaseHeld(
                         f"{what} is being written by {holder}",
-                        hint="Wait until it is done, or write to a branch of your own: gj branch.",
+                        hint="Wait until it is done. To go on from what it has so far: gj branch.",
                     )
                 # The holder before removes the file when it is done; a lock on a removed file is worth nothing.
                 if (found := _identity(path)) and found[0] == os.fstat(fd).st_ino:

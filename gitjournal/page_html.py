@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gitjournal.page_head import aside, header, minute, spent, title_of
 from gitjournal.page_markup import attribute, inline
 from gitjournal.page_parts import Parts, fold, meta, note, raw_data
-from gitjournal.page_plan import WHOLE, Part, Plan, Source, part_of, plan
-from gitjournal.render import count, gist, origin_text, read_data
-from gitjournal.state_read import begins_turn
+from gitjournal.page_plan import WHOLE, Part, Plan, Source, headed, is_edge, part_of, plan
+from gitjournal.render import count, gist, origin_text
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -77,21 +76,19 @@ class _Page:
         yield aside(self._plan)
         yield f'<div id="page">{header(self._source, self._plan)}<main id="transcript" tabindex="-1">'
         yield '<section class="turn" id="t0">'
-        for event in self._source.events():
-            yield from self._event(event)
+        for event, data, begins in headed(self._source.events()):
+            if begins:
+                yield from self._rows()
+                yield self._next_turn()
+            yield from self._event(event, data)
             self.written += 1
         yield from self._rows()
         yield f"</section></main>{_FOOT}"
 
     # --- the transcript --------------------------------------------------------------------------
 
-    def _event(self, event: Event) -> Iterator[str]:
-        data = {} if event.withheld else read_data(event)
-        known = data or {}
-        if begins_turn(event, known):
-            yield from self._rows()
-            yield self._next_turn()
-        made = self._shown(event, data, known)
+    def _event(self, event: Event, data: Mapping[str, Any] | None) -> Iterator[str]:
+        made = self._shown(event, data, data or {})
         if made is None:
             self._add_row(event, data)
             if len(self._minor) >= _TOGETHER:
@@ -117,6 +114,8 @@ class _Page:
                 return self._spoken(event, known, rest)
         if kind == "context.compaction":
             return self._compaction(event, known)
+        if is_edge(event, data):
+            return _article("edge", event, "")
         if kind == "turn.end" and known.get("outcome") == "completed":
             return None
         return self._notice(event, data) if kind in _NOTICES else None

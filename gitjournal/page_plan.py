@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,8 @@ WHOLE = -1
 _GIST = 90
 # What Markdown marks words with.
 _MARKS = re.compile(r"\*\*|__|`|^#+ ")
+# Above and below a block of code, with the name of its language.
+_FENCE = re.compile(r"^ {0,3}(?:`{3}|~{3}).*$", re.MULTILINE)
 
 Part = dict[str, Any]
 
@@ -149,6 +151,38 @@ def part_of(item: Any) -> Part:
     return item if isinstance(item, dict) and isinstance(item.get("type"), str) else {"type": "other", "value": item}
 
 
+def _unfenced(part: Part) -> Part:
+    content = part.get("content")
+    return {**part, "content": _FENCE.sub("", content)} if isinstance(content, str) else part
+
+
+def headed(events: Iterable[Event]) -> Iterator[tuple[Event, Mapping[str, Any] | None, bool]]:
+    """Each event with its payload (None when it cannot be read), and whether the heading of a turn stands before it.
+
+    That belongs before the ``turn.start`` which a recorder writes right before the message of the user.
+    """
+    held: tuple[Event, Mapping[str, Any] | None] | None = None
+    for event in events:
+        data = {} if event.withheld else read_data(event)
+        begins = begins_turn(event, data or {})
+        if held is not None:
+            yield (*held, begins)
+            held, begins = None, False
+        if event.type == "turn.start":
+            held = event, data
+        else:
+            yield event, data, begins
+    if held is not None:
+        yield (*held, False)
+
+
+def is_edge(event: Event, data: Mapping[str, Any] | None) -> bool:
+    """Whether an event says no more than that a turn begins, or has ended as it should."""
+    if event.withheld or data is None:
+        return False
+    return (event.type, data) in (("turn.start", {}), ("turn.end", {"outcome": "completed"}))
+
+
 def plan(source: Source, prices: Prices | None = None) -> Plan:
     """Read all events once. Raises what reading them raises."""
     found = _Planner().read(source, prices)
@@ -191,7 +225,7 @@ class _Planner:
         data = (None if event.withheld else read_data(event)) or {}
         if begins_turn(event, data):
             self._end_turn()
-            said = entry_gist([part for _, part in parts_of(data)])
+            said = entry_gist([_unfenced(part) for _, part in parts_of(data)])
             gist = clip(_MARKS.sub("", said).strip(), _GIST)
             self._plan.turns.append(Turn(event.seq, event.ts, gist))
             self._seen.append(len(self._ledger.responses))

@@ -16,9 +16,8 @@ from markdown_it import MarkdownIt
 from gitjournal.cost import gaps
 from gitjournal.page_head import title_of
 from gitjournal.page_markup import as_json, may_lead, shortened, spelled
-from gitjournal.page_plan import WHOLE, Part, Place, Plan, Source, part_of, parts_of, plan
+from gitjournal.page_plan import WHOLE, Part, Place, Plan, Source, headed, is_edge, part_of, parts_of, plan
 from gitjournal.render import count, gist, one_line, read_data, short_number
-from gitjournal.state_read import begins_turn
 
 if TYPE_CHECKING:
     from gitjournal.event import Event
@@ -56,8 +55,10 @@ class _Text:
     def blocks(self) -> Iterator[str]:
         """The blocks of the document, in order."""
         yield from self._top()
-        for event in self._source.events():
-            yield from self._event(event)
+        for event, data, begins in headed(self._source.events()):
+            if begins:
+                yield from self._next_turn()
+            yield from self._event(event, data or {})
             self.written += 1
 
     def _top(self) -> Iterator[str]:
@@ -82,14 +83,14 @@ class _Text:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _event(self, event: Event) -> Iterator[str]:
-        data = ({} if event.withheld else read_data(event)) or {}
-        if begins_turn(event, data):
-            self._turn += 1
-            turn = self._plan.turns[self._turn - 1]
-            yield f"## Turn {self._turn}: {plain(turn.gist)}"
-            tokens = "{} tokens in, {} out".format(*map(short_number, turn.tokens))
-            yield f"*{tokens}{self._cost(turn.used)}, {count(turn.calls, 'tool call')}, {count(turn.errors, 'error')}*"
+    def _next_turn(self) -> Iterator[str]:
+        self._turn += 1
+        turn = self._plan.turns[self._turn - 1]
+        yield f"## Turn {self._turn}: {plain(turn.gist)}"
+        tokens = "{} tokens in, {} out".format(*map(short_number, turn.tokens))
+        yield f"*{tokens}{self._cost(turn.used)}, {count(turn.calls, 'tool call')}, {count(turn.errors, 'error')}*"
+
+    def _event(self, event: Event, data: Mapping[str, Any]) -> Iterator[str]:
         if event.withheld:
             yield f"{_named(event.type, event)}: *the payload is withheld*"
         elif event.type in _SPOKEN or event.type == "tool.confirmation":
@@ -99,7 +100,7 @@ class _Text:
             summary = data.get("summary")
             parts = summary if isinstance(summary, list) else [{"type": "text", "content": summary}] if summary else []
             yield from self._parts(event, [(n, part_of(one)) for n, one in enumerate(parts)])
-        elif event.type != "native":
+        elif event.type != "native" and not is_edge(event, data):
             yield f"{_named(event.type, event)}: {plain(gist(event))}"
 
     def _spoken(self, event: Event, data: Mapping[str, Any]) -> Iterator[str]:

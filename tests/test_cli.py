@@ -315,7 +315,7 @@ def test_a_session_whose_name_looks_like_a_position(gj: Gj, place: Path) -> None
     for session in ("ana@2", "s", "s@1"):
         journal.session(session, create=True).close()
     assert seqs(gj("log", "ana@2", "--json")) == [1]
-    assert gj("log", "s@1", ok=False).exit_code == 2
+    assert gj("log", "s@1", ok=False).exit_code == 1
     assert seqs(gj("log", "s@1/main", "--json")) == [1]
     assert seqs(gj("log", "s@1@1", "--json")) == [1]
 
@@ -335,14 +335,17 @@ def test_a_session_whose_name_looks_like_a_position(gj: Gj, place: Path) -> None
 )
 def test_who_writes_may_begin_a_name_and_not_guess_it(gj: Gj, place: Path, words: tuple[str, ...]) -> None:
     journal = gitjournal.init(place)
-    journal.session("production-run", create=True).close()
+    with journal.session("production-run", create=True) as session:
+        if words[0] == "unarchive":
+            session.archive()
+    before = session.head.seq
     for text in ("pdn", "duction", "PRODUCTION-RUN", "Prod"):
         refused = gj(*(text if word == "?" else word for word in words), ok=False)
         assert (refused.exit_code, refused.stdout) == (EXIT["not-found"], "")
         assert refused.stderr.endswith("hint: Did you mean production-run?\n")
-    assert journal.head("production-run").seq == 1 and len(list(journal.sessions())) == 1
+    assert journal.head("production-run").seq == before and len(list(journal.sessions())) == 1
     gj(*("prod" if word == "?" else word for word in words))
-    assert journal.head("production-run").seq == 2 or len(list(journal.sessions())) == 2
+    assert journal.head("production-run").seq == before + 1 or len(list(journal.sessions())) == 2
 
 
 @pytest.mark.parametrize(

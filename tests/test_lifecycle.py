@@ -153,14 +153,29 @@ def test_options_of_gj_are_no_labels(gj: Gj, place: Path) -> None:
 def test_put_away_taken_back_and_ended(gj: Gj, place: Path) -> None:
     out = json.loads(gj("archive", "s1", "--json").stdout)
     assert out["archived"] is True and state(place).archived
+    head = state(place).last_seq
+    again = gj("archive", "s1", ok=False)
+    assert again.exit_code == 1 and "s1 is archived already; nothing was written" in again.stderr
     gj("unarchive", "s1")
     assert not state(place).archived
+    again = gj("unarchive", "s1", ok=False)
+    assert again.exit_code == 1 and "s1 is not archived; nothing was written" in again.stderr
+    assert state(place).last_seq == head + 1
     gj("terminate", "s1", "--reason", "done")
     found = state(place)
     assert found.terminated == {"seq": found.last_seq, "reason": "done"}
     again = gj("terminate", "s1", ok=False)
     assert again.exit_code == 1 and f"terminated already, by event {found.last_seq}" in again.output
     assert state(place).last_seq == found.last_seq
+
+
+@pytest.mark.parametrize("words", [("title", "s1", "x"), ("label", "s1", "+x"), ("archive", "s1"), ("terminate", "s1")])
+def test_what_is_written_to_is_not_managed_from_outside(gj: Gj, place: Path, words: tuple[str, ...]) -> None:
+    with gitjournal.open(place).session("s1"):
+        refused = gj(*words, ok=False)
+    # A branch is no way out: it would not be this session that changes.
+    assert refused.exit_code == 1 and "s1 is being written by process" in refused.stderr
+    assert "let that program do it" in refused.stderr and "gj branch" not in refused.stderr
 
 
 def test_a_whole_session_is_archived_and_not_one_branch(gj: Gj, place: Path) -> None:

@@ -784,6 +784,43 @@ def test_markdown_has_turns_calls_with_results_and_what_is_withheld() -> None:
     assert "not in this text" in made and "progress" not in made
 
 
+def in_turns(*said: str) -> list[Event]:
+    """What `with s.turn()` records, with a turn at the end that fails."""
+    made: list[Made] = []
+    for one in said:
+        outcome = {"outcome": "failed" if one is said[-1] else "completed"}
+        made += [("turn.start", {}), user(one), model("yes"), ("turn.end", outcome)]
+    return events_of(*made)
+
+
+def test_a_turn_begins_with_its_start_and_its_ends_say_nothing_more() -> None:
+    made = page(source(in_turns("a", "b", "c")))
+    sections = dict(re.findall('<section class="turn" id="t([0-9]+)">(.*?)</section>', made, re.DOTALL))
+    placed = {turn: [int(seq) for seq in re.findall(' id="e([0-9]+)"', said)] for turn, said in sections.items()}
+    assert placed == {"0": [1], "1": [2, 3, 4, 5], "2": [6, 7, 8, 9], "3": [10, 11, 12, 13]}
+    assert 'class="records"' not in made and made.count("Turn ended") == 1 and "failed" in sections["3"]
+
+
+def test_in_markdown_as_well() -> None:
+    out = io.BytesIO()
+    assert page_text.write(source(in_turns("a", "b")), out) == 9
+    made = out.getvalue().decode()
+    assert "turn.start" not in made and made.count("turn.end") == 1
+    # A start that says something stands below the heading.
+    told = markdown(("turn.start", {"why": "wake"}), user("a"), ("turn.end", {"outcome": "completed", "message": "so"}))
+    assert re.search(r"## Turn 1: a.*why.*> a.*turn\.end", told, re.DOTALL)
+
+
+def test_a_start_without_a_message_after_it_stays_where_it_is() -> None:
+    made = page(source(events_of(user("a"), ("turn.start", {}), model("woken"), ("turn.start", {}))))
+    assert [int(one) for one in re.findall(' id="e([0-9]+)"', made)] == [1, 2, 3, 4, 5]
+
+
+def test_the_title_of_a_turn_does_not_name_the_language_of_its_code() -> None:
+    asked = "And in b.py?\n\n```python\ndef f(x):\n```\n\n~~~sh\nls\n~~~"
+    assert [one.gist for one in plan(source(events_of(user(asked)))).turns] == ["And in b.py? def f(x): ls"]
+
+
 # --- gj export -----------------------------------------------------------------------------------
 
 
@@ -1056,6 +1093,10 @@ def test_in_a_browser_a_session_of_5000_events_opens_and_works(tab: chromium.Pag
     shown = "[...document.querySelectorAll('main .ev')].filter((e) => e.checkVisibility()).length"
     found = "document.getElementById('found').textContent"
     whole = tab.js("document.querySelectorAll('main .ev').length")
+    # What is far from the window has not been laid out.
+    seen = "(one) => one.checkVisibility({contentVisibilityAuto: true})"
+    assert tab.js(f"[...document.querySelectorAll('main .turn .mark')].filter({seen}).length") < 10
+    assert tab.js(f"[...document.querySelectorAll('#toc a')].filter({seen}).length") < 100
     # The key "/" goes to the search; what is typed filters, counts, and unfolds where it is found.
     tab.key("/", 191)
     assert tab.js("document.activeElement.id") == "query"

@@ -525,6 +525,14 @@ def test_id_used_again_after_its_result_is_a_new_call() -> None:
     assert (state.tool_calls, [c["seq"] for c in state.open_calls]) == (2, [4])
 
 
+def test_a_late_result_stands_behind_the_calls_of_the_same_breath_and_their_results() -> None:
+    late = answer("a", code="interrupted", is_error=True)
+    state = fold(chain(said("go"), call("a"), call("b"), answer("b"), said("well?"), late))
+    told = [(one["kind"], one["parts"][0].get("id")) for one in state.context]
+    assert told[1:5] == [("tool.call", "a"), ("tool.call", "b"), ("tool.result", "b"), ("tool.result", "a")]
+    assert len(told) == 6
+
+
 def test_call_and_result_in_one_record() -> None:
     parts = [
         {"type": "tool_call", "id": "a", "name": "t"},
@@ -711,3 +719,5 @@ def test_talk_of_a_sub_agent_is_history_but_not_context() -> None:
     assert texts(state.context) == ["a", "b"]
     assert state.turns["user"] == 2
     assert state.usage["gen_ai.usage.input_tokens"] == 5
+    # Nor does it say who spoke last.
+    assert fold(chain(said("a"), ("model.response", answer))).answered is False
