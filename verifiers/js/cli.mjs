@@ -178,8 +178,9 @@ class Git {
   /** `<id> missing` or `<id> <type> <size>` */
   readHeader() {
     const { buffer, from } = this;
-    const end = buffer.indexOf(10, from);
-    if (end < 0 || end >= this.to) return false;
+    let end = from;
+    while (end < this.to && buffer[end] !== 10 && end - from < 100) end++; // no line of git is so long
+    if (end === this.to) return false;
     if (isAt(buffer, from, NOBODY)) {
       this.from = end + 1;
       return this.readHeader();

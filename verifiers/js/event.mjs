@@ -48,14 +48,11 @@ export function readEvent(bytes, host) {
   const bytesAt = (member) => bytes.subarray(spans[3 * member + 1], spans[3 * member + 2]);
   const value = (member) => JSON.parse(decoder.decode(bytesAt(member)));
   // As they are written, one character a byte; empty for one that is absent or longer than any rule allows.
-  const behind = spans[3 * DATA + 2];
-  const rest = decoder.decode(bytes.subarray(behind)); // where most stand: cut out of one text, if that is only ASCII
-  const isAscii = rest.length === bytes.length - behind;
-  const literals = NAMES.map((_, member) => {
-    const [from, to] = [spans[3 * member + 1], spans[3 * member + 2]];
-    if (member === DATA || member === FILES || to - from > MAX_LITERAL) return "";
-    return isAscii && from >= behind ? rest.slice(from - behind, to - behind) : latin1(bytes, from, to);
-  });
+  const literals = new Array(NAMES.length).fill("");
+  for (let member = 0; member < NAMES.length; member++) {
+    const size = spans[3 * member + 2] - spans[3 * member + 1];
+    if (size > 0 && size <= MAX_LITERAL && member !== DATA && member !== FILES) literals[member] = latin1(bytes, spans[3 * member + 1], spans[3 * member + 2]);
+  }
 
   if (literals[V] !== "1") return "bad-version";
   if (found.unknown || !REQUIRED.every(has)) return "bad-member";

@@ -4,7 +4,7 @@
 // for each answer in turn arrival(), take(), then body(), pieces() or restart(); reset() forgets what was asked.
 
 import { MAX_EVENT, encodeName, isEncodedName, isName, isObject, readEvent } from "./event.mjs";
-import { Bytes, LF, SPACE, chars, copyOf, decode, encoder, hex, latin1 } from "./json.mjs";
+import { Bytes, LF, SPACE, copyOf, decode, encoder, hex, latin1 } from "./json.mjs";
 import { Line, applyOptions, equivocation } from "./line.mjs";
 import { Report, Stop, compare, verdict } from "./report.mjs";
 
@@ -22,7 +22,7 @@ const COMMIT = new RegExp(
 
 /** The parts of a commit in the form of format 6, or null. */
 function readCommit(raw) {
-  const text = chars(raw);
+  const text = latin1(raw);
   const parts = COMMIT.exec(text)?.groups;
   const session = parts && decode(Uint8Array.from(parts.session, (char) => char.charCodeAt(0)));
   return parts && isName(session) ? { ...parts, text, session, time: Number(parts.time), seq: Number(parts.seq) } : null;
@@ -377,7 +377,7 @@ class GitLine {
     const report = (code) => this.report.add(code, e.seq, actual);
     if (commit === null) return report("bad-commit");
     const message = copyOf(this.deriver.commit.view());
-    if (commit.header && commit.text.replace(commit.header, "") === chars(message)) {
+    if (commit.header && commit.text.replace(commit.header, "") === latin1(message)) {
       const armour = commit.armour.replaceAll("\n ", "\n");
       this.report.pending.push({ armour, namespace: "git", message, time: commit.time, key: null, covers: e.seq, seq: e.seq, id: actual });
       return true;
@@ -429,7 +429,7 @@ function parseRef(name) {
 export async function verifyGit(repo, options, host) {
   const refs = repo.refs().map((ref) => ({ ...ref, place: parseRef(ref.name) }));
   const foreign = refs.filter(({ place }) => place === null).length;
-  const bytesOf = (name) => chars(encoder.encode(name));
+  const bytesOf = (name) => latin1(encoder.encode(name));
   const wanted = refs.filter(({ place }) => isObject(place) && (!options.name || options.name === `${place.session}/${place.branch}`));
   if (wanted.length === 0) throw new Stop(4, "no line of a journal, or none of this name");
   if (options.expected && wanted.length > 1) throw new Stop(2, "an expected head needs exactly one line");
