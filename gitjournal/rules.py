@@ -223,7 +223,8 @@ def refuse_tags(data: Mapping[str, Any], seq: int) -> None:
     for node in _objects(data):
         for name in node:
             if name.startswith("$gj:"):
-                raise FormatError("bad-member", f"member name {name!r:.80}: names in $gj: are ours", seq=seq)
+                text = f"member name {name!r:.80}: names in $gj: are the journal's own"
+                raise FormatError("bad-member", text, seq=seq)
 
 
 def _objects(data: Any) -> Iterator[Mapping[str, Any]]:

@@ -100,7 +100,7 @@ def test_expected_seq(journal: Journal, patient: None) -> None:
     with journal.session("s", create=True) as s:
         s.append("message", {"n": 1}, expected_seq=1)
         before = journal.chain(Name("s")).tail_path.read_bytes()
-        for wrong in (0, 1, 3, -1, 10**9):
+        for wrong in (0, 1, 3, 10**9):
             with pytest.raises(ConflictError) as error:
                 s.append("message", {"n": 9}, expected_seq=wrong)
             assert error.value.head_seq == 2
