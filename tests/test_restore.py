@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 import json
@@ -480,18 +481,11 @@ def test_a_long_row_of_forks_comes_whole(journal: Journal, home: Path, project: 
         take(journal, tmp_path / f"{number}.jsonl", fork_of(of, own))
     limit = sys.getrecursionlimit()
     try:
-        sys.setrecursionlimit(_depth() + 100)
+        sys.setrecursionlimit(len(inspect.stack(0)) + 100)
         report = restore(journal, journal.resolve(ids[-1]), Codex(home, project))
     finally:
         sys.setrecursionlimit(limit)
     assert [path.stem[-36:] for path in report.files] == ids, "the oldest first"
-
-
-def _depth() -> int:
-    frame, depth = sys._getframe(), 1
-    while frame := frame.f_back:
-        depth += 1
-    return depth
 
 
 @pytest.mark.parametrize("evil", ["../out", "sessions/../../out", "/elsewhere/out"])
