@@ -63,6 +63,7 @@ def test_no_object_has_a_secret(journal: Journal, tmp_path: Path, kind: str, mak
     source = written(tmp_path / "rollout-1.jsonl", [case.text for case in FOUND[::3]], make)
     report = formats.import_file(journal, source, format=kind, redact=True)
     assert report.odd["redacted"] >= len(FOUND[::3])
+    assert not report.exact and report.lines()[-1].endswith(f"no export in {report.format} gives this file back")
     everything = kept(journal)
     assert [case.name for case in FOUND[::3] if left(case, everything)] == []
     assert list(scan.everywhere(journal, policy.redactor(journal.store), journal.sessions())) == []

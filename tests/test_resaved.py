@@ -192,6 +192,21 @@ def test_a_document_that_is_shorter_and_changed_is_not_an_older_one(journal: Jou
     assert take(journal, source, content).branch == "import-2" and exported(journal, f"{ID}/import-2") == content
 
 
+def test_an_older_saving_that_was_never_seen_is_said_not_to_be_kept(journal: Journal, source: Path) -> None:
+    older, newest = gemini(said(1), said(2), lastUpdated="other"), gemini(said(1), said(2), said(3))
+    for content in (gemini(said(1)), newest):
+        assert take(journal, source, content).exact
+    before = heads(journal)
+    report = take(journal, source, older)
+    assert (report.added, report.exact, report.as_dict()["exact"]) == (0, False, False)
+    assert "older saving" in report.notes[0] and "its exact bytes are not kept" in report.lines()[-1]
+    assert heads(journal) == before and exported(journal) == newest
+    # One that was seen is kept, and who wants the other one too has it under another id.
+    assert take(journal, source, gemini(said(1))).exact
+    source.write_bytes(older)
+    assert import_file(journal, source, session="other").exact and exported(journal, "other") == older
+
+
 def test_another_message_under_the_same_place_is_no_growth(journal: Journal, source: Path) -> None:
     take(journal, source, gemini(said(1), said(2)))
     assert take(journal, source, gemini(said(1), said(3), said(4))).branch == "import-2"

@@ -90,6 +90,7 @@ class Feed:
             return record if len(raw) == len(record.raw) else new
         self._hits[record.number] = hits
         self._report.count("redacted", record.number, record.offset, len(hits))
+        self._report.exact = False
         return new._replace(fault="unparsable") if new.value is NOT_JSON and not new.fault else new
 
     def clean(self, item: Item) -> Item:

@@ -65,8 +65,8 @@ class _Strand:
 
     def run(self) -> ImportReport:
         report = self._report()
-        first = next(self._strand.records(), None)
-        if first is None:
+        # Not held on to: it may be large.
+        if next(self._strand.records(), None) is None:
             return report
         session = self._session(report)
         if self._options.complete_only and not self._strand.about.settled and not self._journal.branches(session):
@@ -160,6 +160,9 @@ class _Strand:
             return None
         report.branch, report.skipped_known = found.at[0].branch, found.records - len(found.new)
         if found.known:
+            if not found.kept:
+                report.exact = False
+                report.notes.append("it is an older saving of what the journal has, with other bytes")
             return report
         report.notes.append(f"it was written anew: {len(found.new)} of its {found.records} records are new or changed")
         run = Importing(self._fmt, self._strand, self._journal, report, self._options)

@@ -57,6 +57,8 @@ class ImportReport:
     rewinds: int = 0
     #: False when the last line has no newline: a writer may still be busy with it.
     complete: bool = True
+    #: False when the bytes of what was read now are not kept as they are in the source.
+    exact: bool = True
     #: True when a last line without newline, or a whole source, was left for the next time.
     pending: bool = False
     odd: Counter[str] = field(default_factory=Counter)
@@ -90,6 +92,8 @@ class ImportReport:
             out.append("the file is empty: nothing to import")
         out.extend(self.notes)
         out.extend(self._odd_line(kind) for kind in KINDS if self.odd[kind])
+        if not self.exact:
+            out.append(f"  its exact bytes are not kept: no export in {self.format} gives this file back")
         for other in self.others:
             out.extend(other.lines())
         return out
@@ -114,6 +118,7 @@ class ImportReport:
             "copied",
             "rewinds",
             "complete",
+            "exact",
             "pending",
         )
         return {

@@ -45,8 +45,9 @@ class Resaved(NamedTuple):
     #: The records of the document before, and those that are new or changed.
     before: list[Record]
     new: list[Record]
-    #: Whether the journal has this document already, or a later one.
+    #: Whether the journal has this document already, or a later one; and whether it has its bytes.
     known: bool
+    kept: bool
     #: The bytes of the document, as a patch on the records of all events of the line and the new ones.
     patch: bytes
     records: int
@@ -78,9 +79,10 @@ def find(fmt: RecordFormat, journal: Journal, session: str, now: list[Record]) -
         held = _held(fmt, journal, generation)
         if held is None:
             continue
-        found = Resaved(generation, held.at, held.records, [], True, b"", len(now), len(whole), digest)
+        kept = digest in held.digests
+        found = Resaved(generation, held.at, held.records, [], True, kept, b"", len(now), len(whole), digest)
         new = changes(fmt, held.records, now)
-        if digest in held.digests or (new is None and _is_older(now, held.records)):
+        if kept or (new is None and _is_older(now, held.records)):
             return found
         if new is not None and (best is None or len(new) <= len(best.new)):
             best = found._replace(new=new, known=False)
