@@ -37,7 +37,7 @@ _STEP = 30
 _AGAIN = 1.0
 _PATIENCE = 60
 # Seconds between two looks for folders that were not there before, and the longest wait for a change.
-_LOOK_FOR_PLACES = 60.0
+_LOOK_FOR_PLACES = 5.0
 _IDLE = 0.25
 
 
