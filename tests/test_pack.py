@@ -40,7 +40,7 @@ from gitjournal import pack, packread, store
 from gitjournal.errors import StorageError, VerificationError
 from gitjournal.objects import git_id
 from gitjournal.pack import BLOB, COMMIT, OFS_DELTA, REF_DELTA, TREE
-from gitjournal.packread import BadPack, Pack, Packs, apply_delta
+from gitjournal.packread import BadPack, Pack, Packs, TooLarge, apply_delta
 from gitjournal.store import Store
 
 
@@ -735,6 +735,15 @@ def test_a_delta_copies_and_inserts() -> None:
     assert apply_delta(big, varint(0x10000) + varint(0x10000) + b"\x80") == big
 
 
+@pytest.mark.parametrize("rest", [b"", b"\x14" + b"i" * 20, b"\x03abc"], ids=["copy", "as-trees", "other"])
+def test_a_delta_that_makes_a_byte_too_much_is_refused(rest: bytes) -> None:
+    size = 5 + max(len(rest) - 1, 0)
+    delta = varint(5) + varint(size) + b"\xb0\x05\x00" + rest
+    assert apply_delta(b"hello", delta, size) == b"hello" + rest[1:]
+    with pytest.raises(TooLarge):
+        apply_delta(b"hello", delta, size - 1)
+
+
 @given(st.binary(max_size=300), st.integers(0, 300), st.binary(max_size=25), st.integers(-1, 1), st.integers(-1, 1))
 def test_a_delta_as_trees_have_it_fits_or_is_refused(
     base: bytes, copied: int, rest: bytes, more_base: int, more: int
@@ -819,7 +828,7 @@ def test_a_stored_block_that_git_cannot_inflate_is_refused(bench: Bench, tmp_pat
     one = blob(b"short")
     good = b"\x78\x01\x01\x05\x00\xfa\xffshort" + zlib.adler32(b"short").to_bytes(4, "big")
     assert zlib.decompress(good) == b"short"
-    for at in range(3, 7):
+    for at in (*range(3, 7), *range(12, 16)):
         stream = good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :]
         with pytest.raises(zlib.error):
             zlib.decompress(stream)

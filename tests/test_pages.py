@@ -171,6 +171,15 @@ def test_without_its_key_a_journal_is_whole_and_pages_are_kept_as_files(journal:
     assert gitjournal.open(journal.path).store.read(git_id(b"blob", page), b"blob") == page
 
 
+@pytest.mark.parametrize("found", [b"", b"cut", bytes(33)], ids=["empty", "cut", "too-long"])
+def test_attack_a_key_that_anybody_could_guess(tmp_path: Path, found: bytes) -> None:
+    path = tmp_path / "pages.key"
+    path.write_bytes(found)
+    made = pages.key(path)
+    assert len(made) == 32 and made != found and path.read_bytes() == made == pages.key(path)
+    assert path.stat().st_mode & 0o077 == 0
+
+
 def test_erased_bytes_are_on_no_page(journal: Journal) -> None:
     from gitjournal.erase import erase
 

@@ -160,6 +160,23 @@ def test_a_new_pack_that_reads_back_wrong_removes_nothing(journal: Journal, monk
     assert packs(journal) == names
 
 
+def test_a_pack_that_would_be_the_same_again_stays_when_it_cannot_be_checked(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bad(_: Path) -> None:
+        raise VerificationError("bad-object", "a bad sector")
+
+    journal.store.repack()
+    journal.store.repack()
+    names, before = packs(journal), objects(journal)
+    journal.store.repack()
+    assert packs(journal) == names, "it is written under the name that it has"
+    monkeypatch.setattr(repack, "_check", bad)
+    with pytest.raises(VerificationError, match="a bad sector"):
+        journal.store.repack()
+    assert packs(journal) == names and objects(journal) == before
+
+
 PIECES = st.lists(
     st.sampled_from([b'"', b" ", b"tree ", b"words", b'"id":"x",', b"\0" * 40, b"\xff", b"ab" * 90]), max_size=20
 ).map(b"".join)
