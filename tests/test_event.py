@@ -525,6 +525,10 @@ def test_plain_references_need_no_look() -> None:
     assert not rules.only_references(canonical.dumps([*refs, {"!": 1, "$gj:ref": [1, "/a"]}]))
 
 
+def test_attack_a_pointer_that_looks_like_the_end_of_its_reference() -> None:
+    assert not rules.only_references(canonical.dumps({"$gj:ref": [1, '/a"]}', 5]}))
+
+
 def test_a_tag_in_a_tuple_or_in_escapes_does_not_slip_through() -> None:
     with pytest.raises(FormatError):
         Event.build(members(1, data={"a": ({"$gj:nope": 1},)}))
