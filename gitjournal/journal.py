@@ -361,10 +361,8 @@ class Journal:
     def _check_parent_trust(self, start: Mapping[str, Any]) -> None:
         """UsageError when a session would be trusted more than its parent, if that is in this journal."""
         parent, trust = start.get("parent"), start.get("trust")
-        if not isinstance(parent, Mapping) or trust not in TRUST_LEVELS:
-            return
-        session = parent.get("session")
-        if not isinstance(session, str) or not self._usable(Name(session)):
+        session = parent.get("session") if isinstance(parent, Mapping) else None
+        if not isinstance(session, str) or trust not in TRUST_LEVELS or not self._usable(Name(session)):
             return
         there = self.branches(session)
         if there and is_wider(trust, most := self._trust(Name(session) if Name(session) in there else there[0])):
