@@ -172,7 +172,12 @@ class Git {
 
   /** Whether git has said all that it will say. */
   isOver() {
-    return this.ended || (this.to - this.from >= MISSING.length && Buffer.compare(this.buffer.subarray(this.to - MISSING.length, this.to), MISSING) === 0);
+    return this.ended || this.isClosed();
+  }
+
+  /** Whether the last that git has said is the answer that closes a group. */
+  isClosed() {
+    return this.to - this.from >= MISSING.length && Buffer.compare(this.buffer.subarray(this.to - MISSING.length, this.to), MISSING) === 0;
   }
 
   /** `<id> missing` or `<id> <type> <size>` */
@@ -217,7 +222,9 @@ class Git {
     this.from += this.head;
     for (let left = this.size + 1; left > 0; ) {
       await this.wait(() => this.to - this.from > MISSING.length || this.isOver());
-      const count = Math.min(left, this.to - this.from - MISSING.length);
+      // A git that ended before it closed the group has said nothing else behind the object.
+      const held = this.ended && !this.isClosed() ? 0 : MISSING.length;
+      const count = Math.min(left, this.to - this.from - held);
       if (count <= 0) return this.restart();
       const piece = this.buffer.subarray(this.from, this.from + count);
       this.from += count;
