@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -247,15 +248,18 @@ def _checked(
 
 
 def _meant(journal: Journal, copies: Copies, text: str) -> Name:
-    """The branch of that name. A session that only a remote has is there under its whole name."""
+    """The branch of that name. What only a remote has is there under its whole name."""
     from gitjournal.refs import Name
 
     try:
         return journal.resolve(text)
     except NotFound:
-        if text not in copies:
-            raise
-        return Name(text)
+        if text in copies:
+            return Name(text)
+        for copy in chain.from_iterable(copies.values()):
+            if text == f"{copy.name.session}/{copy.name.branch}":
+                return copy.name
+        raise
 
 
 def _notes(names: tuple[str, ...], options: Options) -> Notes | None:

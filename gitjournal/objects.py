@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha1, sha256
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
@@ -76,8 +76,20 @@ def leaf_part(seq: int, blob_id: bytes, file_ids: Sequence[bytes] = ()) -> bytes
         return part
     if len(file_ids) == 1:
         return b"100644 %08d.1\x00%s%s" % (seq, file_ids[0], part)
-    named = sorted((b"%08d.%d" % (seq, k), oid) for k, oid in enumerate(file_ids, 1))
-    return b"".join([b"100644 %s\x00%s" % pair for pair in named]) + part
+    named = file_ids.numbered if isinstance(file_ids, Gap) else enumerate(file_ids, 1)
+    entries = sorted((b"%08d.%d" % (seq, k), oid) for k, oid in named)
+    return b"".join([b"100644 %s\x00%s" % pair for pair in entries]) + part
+
+
+class Gap(list[bytes]):
+    """Ids of side files whose numbers have a gap: nobody's, so that the first one is an id that there is not.
+
+    ``numbered`` are those of the tree with the numbers that they have there: trees are derived with them all the same.
+    """
+
+    def __init__(self, numbered: Iterable[tuple[int, bytes]]) -> None:
+        self.numbered = sorted(numbered)
+        super().__init__([b"", *(oid for _, oid in self.numbered)])
 
 
 _LEAF_NAME = re.compile(rb"([0-9]{8})\.(?:json|([1-9][0-9]{0,8}))")
@@ -104,9 +116,8 @@ def leaf_events(leaf: bytes) -> Iterator[tuple[int, bytes, Sequence[bytes]]]:
         there[key] = oid
     for stem, oid in events.items():
         own = files.get(stem, {})
-        found = [own[number] for number in sorted(own)]
-        # Numbers with a gap are nobody's side files: an id that there is not stands for that.
-        yield int(stem), oid, found if len(own) == max(own, default=0) else [b"", *found]
+        is_whole = len(own) == max(own, default=0)
+        yield int(stem), oid, [own[number] for number in sorted(own)] if is_whole else Gap(own.items())
 
 
 def tree_entries(tree: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:

@@ -315,7 +315,6 @@ class _Check:
 
     def _check_files(self, event: Event, seq: int, files: Sequence[bytes]) -> None:
         if b"" in files:
-            self._deriving = False
             self.report.add("bad-file", seq, event.hash, "the tree's side files are not numbered from 1 on")
             return
         if len(files) != len(event.files):
@@ -338,6 +337,8 @@ class _Check:
         if not self._deriving:
             return
         if self._aside is not None:
+            if isinstance(files, objects.Gap):
+                raise _NotAsDerivedError
             told = (event.seq, event.session, event.ts, event.type, event.actor, event.hash, files, blob)
             self._telling.append(told)
             return

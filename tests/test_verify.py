@@ -1008,6 +1008,16 @@ def test_side_file_too_many(attack: Attack) -> None:
     assert found(attack.verify()) == [("bad-file", 10), ("bad-file", BIG)]
 
 
+def test_side_files_numbered_with_a_gap(attack: Attack) -> None:
+    items = attack.items()
+    items[BIG - 1] = replace(items[BIG - 1], files=objects.Gap([(2, items[BIG - 1].files[0])]))
+    attack.forge(items)
+    assert found(attack.verify()) == [("bad-file", BIG)]
+    # And what is derived goes on behind it.
+    attack.remove(attack.oid(attack.tip() + "~1^{tree}"))
+    assert found(attack.verify()) == [("bad-file", BIG), ("missing-object", len(items) - 1)]
+
+
 def test_side_file_object_missing(attack: Attack) -> None:
     attack.remove(attack.oid(f"{attack.tip()}:0000/01/{BIG:08d}.1"))
     assert found(attack.verify()) == [("missing-object", BIG)]

@@ -66,6 +66,20 @@ def _odd_first_line(suite: Suite) -> None:
         )
 
 
+def _gap_in_side_files(suite: Suite) -> None:
+    """Trees are derived with the entries that the head has (gj derived nothing from there on)."""
+    repo = Repo()
+    talked = talk(5, files=[3]).events
+    made = repo.write(talked, "refs/heads/s/main", Lies(leaf={5: lambda leaf: leaf.replace(b"3.1\0", b"3.2\0")}))
+    repo.drop(made[2].commit)
+    suite.repo(
+        "side-files-with-a-gap-and-a-commit-missing",
+        "the head's tree numbers a side file from 2 on, and the walk ends behind that event",
+        repo,
+        [("bad-file", 3, talked[2].hash), ("missing-object", 3, made[2].commit), ("bad-tree", 4, made[3].commit)],
+    )
+
+
 def add(suite: Suite) -> None:
     """All cases."""
     suite.folder = "seals"
@@ -74,3 +88,4 @@ def add(suite: Suite) -> None:
     _odd_places(suite)
     suite.folder = "git"
     _odd_first_line(suite)
+    _gap_in_side_files(suite)

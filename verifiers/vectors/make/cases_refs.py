@@ -455,6 +455,13 @@ def _picked(suite: Suite) -> None:
     suite.repo("pick-full-ref", "a name is no ref", repo, pick="refs/heads/s/main", exit_=4)
     suite.repo("pick-not-encoded", "a name that is not spelled as section 7 says", repo, pick="%73/main", exit_=4)
     suite.repo("pick-empty", "an empty name", repo, pick="", exit_=4)
+    # gj knew what only a remote has by its session alone.
+    afar = Repo()
+    for name, events in (("main", main.events), ("try", branch.events)):
+        ref = f"refs/remotes/origin/s/{name}"
+        made = afar.write(events, ref)
+        at = _lines((ref, made[-1].commit))
+        suite.repo(f"pick-remote-{name}", "only a remote has the branch", afar, pick=f"s/{name}", verdict=at)
     expect = ["--expect-seq", "4", "--expect-head", main[4].hash]
     suite.repo("pick-two-and-expect", "an expected head needs exactly one line", repo, pick="s", args=expect, exit_=2)
     suite.repo("expect-without-a-name", "an expected head needs exactly one line", repo, args=expect, exit_=2)
