@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"os"
 	"path/filepath"
@@ -231,6 +232,13 @@ func (u *unpacker) base(at spot, depth int) *part {
 
 // unzip undoes zlib (RFC 1950) and says how many bytes of text it used.
 func (u *unpacker) unzip(text []byte, most int) (data []byte, used int) {
+	// Most deltas are one stored block: two bytes of zlib, one of deflate, the length, and it inverted. Behind it is a sum.
+	if len(text) >= most+11 && string(text[:3]) == "\x78\x01\x01" && int(binary.LittleEndian.Uint16(text[3:])) == most {
+		data = text[7 : 7+most]
+		sum := binary.BigEndian.Uint32(text[7+most:])
+		must(binary.LittleEndian.Uint16(text[5:]) == ^uint16(most) && sum == adler32.Checksum(data), notFound)
+		return data, most + 11
+	}
 	u.in.Reset(text)
 	err := u.zlib.(zlib.Resetter).Reset(&u.in, nil)
 	must(err == nil && text[0] == 0x78, notFound) // it says how far back a stream may look, which only 0x78 leaves open

@@ -6,8 +6,10 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/adler32"
 	"math"
 	"math/rand"
 	"os"
@@ -345,6 +347,13 @@ func deflate(text string) []byte {
 	return out.Bytes()
 }
 
+// stored gives text as zlib does for what it cannot make smaller: one block.
+func stored(text string) []byte {
+	raw := binary.LittleEndian.AppendUint16([]byte("\x78\x01\x01"), uint16(len(text)))
+	raw = append(binary.LittleEndian.AppendUint16(raw, ^uint16(len(text))), text...)
+	return binary.BigEndian.AppendUint32(raw, adler32.Checksum([]byte(text)))
+}
+
 // TestUnzip: what is cut, longer than asked for, or looks back in another way is not taken.
 func TestUnzip(t *testing.T) {
 	u := newUnpacker(&store{})
@@ -355,8 +364,7 @@ func TestUnzip(t *testing.T) {
 		})
 		return data, used, code
 	}
-	for _, text := range []string{"", "x", strings.Repeat("another ", 1000), event1 + event2} {
-		raw := []byte(deflate(text))
+	check := func(text string, raw []byte) {
 		if data, used, code := unzip(append(raw, 1, 2, 3), len(text)); data != text || used != len(raw) || code != "" {
 			t.Error(len(text), used, code)
 		}
@@ -371,6 +379,14 @@ func TestUnzip(t *testing.T) {
 		if _, _, code := unzip(append([]byte{0x68, 0x81}, raw[2:]...), len(text)); code == "" {
 			t.Error(len(text), "a smaller window")
 		}
+		raw[len(raw)-1] ^= 1
+		if _, _, code := unzip(raw, len(text)); code == "" {
+			t.Error(len(text), "a wrong sum")
+		}
+	}
+	for _, text := range []string{"", "x", strings.Repeat("another ", 1000), event1 + event2} {
+		check(text, deflate(text))
+		check(text, stored(text))
 	}
 }
 

@@ -2,6 +2,7 @@
 
 use crate::base::{Id, from_hex, hex, object_hash, object_id};
 use crate::event::{Event, is_actor, is_name, is_type};
+use crate::git::{COMMIT, Kind, TREE};
 use sha1::{Digest, Sha1};
 
 /// One entry of a leaf tree, `SSSSSSSS.json` or `SSSSSSSS.<k>`. Sorts as git sorts the names.
@@ -56,9 +57,45 @@ pub struct Deriver {
     root: Vec<u8>,
     last_of_middle: Vec<u8>,
     last_of_root: Vec<u8>,
+    wanted: Vec<Wanted>,
     /// Git's hash of the middle tree up to its last entry.
     begun: Sha1,
     pub time: u64,
+}
+
+/// What must be there: what the events of one leaf derive. (A leaf only grows, and of the upper trees only the last entry
+/// changes.)
+#[derive(Default)]
+pub struct Derived {
+    leaf: Vec<u8>,
+    middle: Vec<u8>,
+    root: Vec<u8>,
+    events: Vec<Wanted>,
+}
+
+/// Of one event: seq, size of the leaf, the ids of leaf, middle and root tree, and perhaps the commit.
+type Wanted = (u64, usize, [Id; 3], Option<(Id, String)>);
+
+impl Derived {
+    /// All objects: seq, id, kind, and the parts of its bytes.
+    pub fn each(&self, mut see: impl FnMut(u64, &Id, &'static Kind, &[&[u8]])) {
+        for (seq, size, [leaf, middle, root], commit) in &self.events {
+            see(*seq, leaf, &TREE, &[&self.leaf[..*size]]);
+            see(*seq, middle, &TREE, &[&self.middle, &middle_entry(*seq, leaf)]);
+            see(*seq, root, &TREE, &[&self.root, &root_entry(*seq, middle)]);
+            if let Some((id, text)) = commit {
+                see(*seq, id, &COMMIT, &[text.as_bytes()]);
+            }
+        }
+    }
+}
+
+fn middle_entry(seq: u64, leaf: &Id) -> Vec<u8> {
+    [format!("40000 {:02}\0", seq / 100 % 100).as_bytes(), leaf].concat()
+}
+
+fn root_entry(seq: u64, middle: &Id) -> Vec<u8> {
+    [format!("40000 {:04}\0", seq / 10_000).as_bytes(), middle].concat()
 }
 
 impl Deriver {
@@ -79,11 +116,22 @@ impl Deriver {
             self.leaf.extend([format!("100644 {}\0", entry.name).as_bytes(), &entry.id].concat());
         }
         let leaf = object_id("tree", &[&self.leaf]);
-        self.last_of_middle = [format!("40000 {:02}\0", event.seq / 100 % 100).as_bytes(), &leaf].concat();
+        self.last_of_middle = middle_entry(event.seq, &leaf);
         let middle: Id = self.begun.clone().chain_update(&self.last_of_middle).finalize().into();
-        self.last_of_root = [format!("40000 {:04}\0", event.seq / 10_000).as_bytes(), &middle].concat();
+        self.last_of_root = root_entry(event.seq, &middle);
         self.time = self.time.max(event.time);
         [leaf, middle, object_id("tree", &[&self.root, &self.last_of_root])]
+    }
+
+    /// The trees of the event that came last, and perhaps its commit, must be there.
+    pub fn want(&mut self, seq: u64, trees: [Id; 3], commit: Option<(Id, String)>) {
+        self.wanted.push((seq, self.leaf.len(), trees, commit));
+    }
+
+    /// What is wanted of one leaf: to be taken before an event of another comes.
+    pub fn take(&mut self) -> Derived {
+        let (leaf, middle, root) = (self.leaf.clone(), self.middle.clone(), self.root.clone());
+        Derived { leaf, middle, root, events: std::mem::take(&mut self.wanted) }
     }
 }
 

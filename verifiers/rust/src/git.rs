@@ -1,7 +1,7 @@
 //! The objects of a repository: from packs, and else with one child `git cat-file` (section 4).
 
 use crate::base::{Code, Id, hex, must, object_hash};
-use crate::pack::{Pack, Unpacker};
+use crate::pack::{Packs, Unpacker};
 use ring::rand::{SecureRandom, SystemRandom};
 use sha1::Digest;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -65,7 +65,7 @@ impl Read for Output {
 }
 
 impl<'p> Objects<'p> {
-    pub fn open(path: &Path, packs: &'p [Pack]) -> io::Result<Self> {
+    pub fn open(path: &Path, packs: &'p Packs) -> io::Result<Self> {
         let mut id: Id = [0; 20];
         SystemRandom::new().fill(&mut id).map_err(|_| io::ErrorKind::Other)?;
         let end = hex(&id);

@@ -6,8 +6,9 @@
 //! events), refs (which lines there are), repository (a line in git), files (exports, proofs), verdict (what is printed).
 //!
 //! These only fetch bytes: git (through `git cat-file`) and pack (without it). Nothing of them is used but objects whose
-//! SHA-1 is the id that was asked for: see the ends of `Running::answer` and `Unpacker::good`. So whatever else is wrong
-//! there can make a verdict fail, but never pass.
+//! SHA-1 is the id that was asked for, or whose bytes are those of which the id was computed: see the ends of
+//! `Running::answer`, `Unpacker::good` and `Unpacker::has`. So whatever else is wrong there can make a verdict fail, but
+//! never pass.
 
 #![forbid(unsafe_code)]
 

@@ -21,20 +21,29 @@ const MAX_DEPTH: usize = 64;
 /// A pack is read in blocks, each with the beginning of the next one.
 const BLOCK: u64 = 16 << 10;
 const OVERLAP: u64 = 4 << 10;
+/// Room behind what is inflated: without it the last 260 bytes take the slow way of zlib.
+const SPARE: usize = 512;
 
 const KINDS: [&str; 3] = ["commit", "tree", "blob"];
 
 /// Kind and bytes.
 type Object = (&'static str, Vec<u8>);
 
-pub struct Pack {
-    file: File,
-    size: u64,
-    /// Where ids begin in `ids` by the upper bits of their first four bytes.
+/// The packs of a repository, and one index of them all.
+#[derive(Default)]
+pub struct Packs {
+    files: Vec<Pack>,
+    /// Sorted: id, number of the pack, and offset; a wrong one if it is above 2 GiB, where an index has a place in another
+    /// table.
+    entries: Vec<(Id, u32, u32)>,
+    /// Where ids begin in `entries` by the upper bits of their first four bytes.
     starts: Vec<u32>,
     shift: u32,
-    ids: Vec<Id>,
-    offsets: Vec<u32>,
+}
+
+struct Pack {
+    file: File,
+    size: u64,
 }
 
 fn bucket(id: &Id, shift: u32) -> usize {
@@ -42,15 +51,15 @@ fn bucket(id: &Id, shift: u32) -> usize {
 }
 
 impl Pack {
-    /// None for what git would not take for a pack and its index (version 2).
-    fn open(path: &Path, index: &[u8]) -> Option<Pack> {
+    /// Adds its index to `entries`. None for what git would not take for a pack and its index (version 2).
+    fn open(path: &Path, index: &[u8], pack: usize, entries: &mut Vec<(Id, u32, u32)>) -> Option<Pack> {
         let (tables, sums) = index.strip_prefix(b"\xfftOc\0\0\0\x02")?.split_last_chunk::<40>()?;
         let number = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes);
         let (fanout, tables) = tables.split_at_checked(1024)?;
         let count = number(fanout.last_chunk()?) as usize;
         let (ids, tables) = tables.split_at_checked(20 * count)?;
         let (offsets, large) = tables.split_at_checked(8 * count)?;
-        let ids: Vec<Id> = ids.as_chunks().0.to_vec();
+        let ids: &[Id] = ids.as_chunks().0;
         let file = File::open(path).ok()?;
         // Git begins to read nothing in the sum at the end.
         let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len().checked_sub(20)?;
@@ -66,29 +75,40 @@ impl Pack {
             && header[..8] == *b"PACK\0\0\0\x02"
             && header[8..] == (count as u32).to_be_bytes()
             && sum == sums[..20];
+        let offsets = offsets[4 * count..].as_chunks().0.iter().map(number);
+        entries.extend(ids.iter().zip(offsets).map(|(id, offset)| (*id, pack as u32, offset)));
+        good.then_some(Pack { file, size })
+    }
+}
+
+impl Packs {
+    fn new(files: Vec<Pack>, mut entries: Vec<(Id, u32, u32)>) -> Packs {
+        entries.sort_unstable();
         // About as many places as ids, so that few ids share one.
-        let shift = 32 - count.max(256).ilog2();
+        let shift = 32 - entries.len().max(256).ilog2();
         let mut starts = vec![0; (1 << (32 - shift)) + 1];
-        ids.iter().for_each(|id| starts[bucket(id, shift) + 1] += 1);
+        entries.iter().for_each(|entry| starts[bucket(&entry.0, shift) + 1] += 1);
         (1..starts.len()).for_each(|at| starts[at] += starts[at - 1]);
-        let offsets = offsets[4 * count..].as_chunks().0.iter().map(number).collect();
-        good.then_some(Pack { file, size, starts, shift, ids, offsets })
+        Packs { files, entries, starts, shift }
     }
 
-    /// The offset of an object; a wrong one if it is above 2 GiB, where an index has a place in another table.
-    fn find(&self, id: &Id) -> Option<u64> {
-        let first = self.starts[bucket(id, self.shift)] as usize;
-        let last = self.starts[bucket(id, self.shift) + 1] as usize;
-        let place = self.ids[first..last].binary_search(id).ok()?;
-        Some(self.offsets[first + place].into())
+    /// Where an object stands. One that is in two packs is not found: git decides which of them it reads.
+    fn find(&self, id: &Id) -> Option<Place> {
+        let bucket = bucket(id, self.shift);
+        let (first, last) = (self.starts.get(bucket)?, self.starts.get(bucket + 1)?);
+        let entries = &self.entries[*first as usize..*last as usize];
+        let place = entries.partition_point(|entry| entry.0 < *id);
+        let mut same = entries[place..].iter().take_while(|entry| entry.0 == *id);
+        let (_, pack, offset) = *same.next().filter(|_| same.next().is_none())?;
+        Some((pack as usize, offset.into()))
     }
 }
 
 /// The packs of a repository; none of one of which git may know more, as it has objects elsewhere as well, or odd packs.
-pub fn open_packs(repository: &Path) -> Option<Vec<Pack>> {
+pub fn open_packs(repository: &Path) -> Option<Packs> {
     let is_there = |name| fs::symlink_metadata(repository.join(name)).is_ok();
     (!is_there("commondir") && !is_there("objects/info/alternates")).then_some(())?;
-    let (mut left, mut packs) = (MAX_INDEXES, Vec::new());
+    let (mut left, mut packs, mut entries) = (MAX_INDEXES, Vec::new(), Vec::new());
     for entry in fs::read_dir(repository.join("objects/pack")).ok()?.flatten() {
         let index = entry.path();
         let stem = index.as_os_str().as_bytes().strip_suffix(b".idx");
@@ -100,9 +120,9 @@ pub fn open_packs(repository: &Path) -> Option<Vec<Pack>> {
         (size > 0 && packs.len() < MAX_PACKS).then_some(())?;
         let mut bytes = Vec::new();
         File::open(&index).ok()?.take(size).read_to_end(&mut bytes).ok()?;
-        packs.push(Pack::open(&pack, &bytes)?);
+        packs.push(Pack::open(&pack, &bytes, packs.len(), &mut entries)?);
     }
-    Some(packs)
+    Some(Packs::new(packs, entries))
 }
 
 /// Where something stands: number of the pack, and offset.
@@ -112,14 +132,14 @@ pub const NOWHERE: Place = (usize::MAX, 0);
 
 /// The bytes of packs, through blocks that were read, each in the slot that its place gives it.
 struct Blocks<'p> {
-    packs: &'p [Pack],
+    packs: &'p Packs,
     slots: Vec<(Place, Vec<u8>)>,
 }
 
 impl Blocks<'_> {
     /// So many bytes, fewer at the end of the pack.
     fn bytes(&mut self, (pack, offset): Place, length: u64) -> Option<&[u8]> {
-        let Pack { file, size, .. } = &self.packs[pack];
+        let Pack { file, size } = &self.packs.files[pack];
         let begin = offset - offset % BLOCK;
         let end = offset.checked_add(length)?.min(*size);
         let slot = (offset / BLOCK) as usize % self.slots.len();
@@ -138,14 +158,16 @@ impl Blocks<'_> {
 pub struct Unpacker<'p> {
     blocks: Blocks<'p>,
     inflate: Decompress,
+    room: Vec<u8>,
     /// Objects that were the base of others, each in the slot that its offset gives it.
     pub bases: Vec<(Place, Object)>,
 }
 
 impl<'p> Unpacker<'p> {
-    pub fn new(packs: &'p [Pack]) -> Self {
+    pub fn new(packs: &'p Packs) -> Self {
         let blocks = Blocks { packs, slots: vec![(NOWHERE, Vec::new()); 64] };
-        Unpacker { blocks, inflate: Decompress::new(true), bases: vec![(NOWHERE, ("", Vec::new())); 512] }
+        let (inflate, room) = (Decompress::new(true), vec![0; MAX_UNPACKED + SPARE]);
+        Unpacker { blocks, inflate, room, bases: vec![(NOWHERE, ("", Vec::new())); 512] }
     }
 
     /// The bytes of a good object.
@@ -153,12 +175,17 @@ impl<'p> Unpacker<'p> {
         self.read(id).filter(|found| found.0 == kind && object_id(kind, &[&found.1]) == *id).map(|found| found.1)
     }
 
-    /// An object, which may be wrong. One that is in two packs is not found: git decides which of them it reads.
+    /// Whether an object is there that has these bytes. Its id is known to be that of them, so that it is good.
+    pub fn has(&mut self, id: &Id, kind: &str, parts: &[&[u8]]) -> bool {
+        let Some((found, bytes)) = self.read(id) else { return false };
+        let mut rest = &bytes[..];
+        let is_same = parts.iter().all(|part| rest.strip_prefix(*part).map(|after| rest = after).is_some());
+        is_same && rest.is_empty() && found == kind
+    }
+
+    /// An object, which may be wrong.
     fn read(&mut self, id: &Id) -> Option<Object> {
-        let packs = self.blocks.packs.iter().enumerate();
-        let mut places = packs.filter_map(|(pack, found)| Some((pack, found.find(id)?)));
-        let place = places.next().filter(|_| places.next().is_none())?;
-        self.at(place, MAX_DEPTH)
+        self.at(self.blocks.packs.find(id)?, MAX_DEPTH)
     }
 
     /// What stands at a place of a pack.
@@ -192,12 +219,27 @@ impl<'p> Unpacker<'p> {
         (size <= MAX_UNPACKED).then_some(())?;
         // Those who write packs need no more room than this for what cannot be made smaller.
         let bytes = self.blocks.bytes(place, (size + size / 1000 + 32) as u64)?;
-        let mut data = vec![0; size + 1];
+        // Most deltas are one stored block.
+        if let Some(data) = stored(bytes, size) {
+            return Some(data.to_vec());
+        }
         self.inflate.reset(true);
-        let status = self.inflate.decompress(bytes, &mut data, FlushDecompress::Finish).ok()?;
-        data.truncate(size);
-        (status == Status::StreamEnd && self.inflate.total_out() == size as u64).then_some(data)
+        let room = &mut self.room[..size + SPARE];
+        let status = self.inflate.decompress(bytes, room, FlushDecompress::Finish).ok()?;
+        (status == Status::StreamEnd && self.inflate.total_out() == size as u64).then(|| room[..size].to_vec())
     }
+}
+
+/// What a zlib stream holds that is one stored block: two bytes of zlib, one of deflate, the length, and it inverted.
+/// Behind the data is a sum of them (Adler-32).
+pub fn stored(stream: &[u8], size: usize) -> Option<&[u8]> {
+    let length = u16::try_from(size).ok()?;
+    let rest = stream.strip_prefix(b"\x78\x01\x01")?.strip_prefix(&length.to_le_bytes())?;
+    let (data, end) = rest.strip_prefix(&(!length).to_le_bytes())?.split_at_checked(size)?;
+    let add = |(low, high): (u64, u64), byte: &u8| (low + u64::from(*byte), high + low + u64::from(*byte));
+    let (low, high) = data.iter().fold((1, 0), add); // of 65,535 bytes: below 2^40
+    let sum = ((high % 65_521) << 16 | low % 65_521) as u32;
+    (end.first_chunk() == Some(&sum.to_be_bytes())).then_some(data)
 }
 
 /// A number of 7 bits a byte, the lowest first; the last byte is below 0x80.

@@ -1,12 +1,12 @@
 //! A line in git (section 8). Leaf by leaf its events are checked, and what they derive; a second thread looks meanwhile
-//! for the events of the next leaf, and for the trees that those of the last one derive.
+//! for the events of the next leaf, and for the trees and commits that those of the last one derive.
 
 use crate::base::{Code, Id, from_hex, hex, object_id};
-use crate::derive::{Commit, Deriver, Entry, commit_text, leaf_entries, tree_entries};
+use crate::derive::{Commit, Derived, Deriver, Entry, commit_text, leaf_entries, tree_entries};
 use crate::event::{Event, encode};
-use crate::git::{COMMIT, EVENT, Objects, SIDE_FILE, TREE};
+use crate::git::{COMMIT, EVENT, Kind, Objects, SIDE_FILE, TREE};
 use crate::line::Line;
-use crate::pack::{Pack, Unpacker};
+use crate::pack::{Packs, Unpacker};
 use crate::refs::read_regular;
 use crate::sign::{Trust, verify};
 use ring::digest::{Context, SHA256};
@@ -25,7 +25,7 @@ pub struct Repository<'p> {
 }
 
 impl<'p> Repository<'p> {
-    pub fn open(path: &Path, packs: &'p [Pack]) -> io::Result<Self> {
+    pub fn open(path: &Path, packs: &'p Packs) -> io::Result<Self> {
         let shallow = read_regular(&path.join("shallow"))?.split(|byte| *byte == b'\n').filter_map(from_hex).collect();
         Ok(Repository { objects: Objects::open(path, packs)?, other: Unpacker::new(packs), shallow })
     }
@@ -41,8 +41,8 @@ impl<'p> Repository<'p> {
         // The shortcut comes first: if all derived objects are good and the last commit is the head, a walk would find these.
         for shortcut in [true, false] {
             line = Line::new(trust, Some(name.to_string()), Some(head));
-            let (walked, trees, deriver) = (Vec::new(), Vec::new(), Deriver::default());
-            let mut check = Check { objects, line, shortcut, walked, edge: None, deriver, deriving: true, trees };
+            let (walked, deriver) = (Vec::new(), Deriver::default());
+            let mut check = Check { objects, line, shortcut, walked, edge: None, deriver, deriving: true };
             let holds = check.run(head, shallow, other);
             line = check.line;
             if let Err(code) = holds {
@@ -67,6 +67,8 @@ type Leaf = Result<Vec<Entry>, (Code, String)>;
 type Upper = (Id, Result<HashMap<Vec<u8>, Id>, Code>);
 /// The bytes of events by their ids.
 type Events = HashMap<Id, Vec<u8>>;
+/// Seq, id and kind of an object that was not found good.
+type Open = (u64, Id, &'static Kind);
 
 struct Check<'c, 'p> {
     objects: &'c mut Objects<'p>,
@@ -78,8 +80,6 @@ struct Check<'c, 'p> {
     edge: Option<Id>,
     deriver: Deriver,
     deriving: bool,
-    /// Those that must be there, and the seqs of the events that derive them.
-    trees: Vec<(u64, Id)>,
 }
 
 impl Check<'_, '_> {
@@ -102,9 +102,9 @@ impl Check<'_, '_> {
         for page in 0..=last / 100 {
             let next = self.leaf(&root, &mut middle, page + 1);
             let wanted: Vec<Id> = places(page + 1).filter_map(|seq| event_id(entries_of(&next, seq))).collect();
-            let trees = take(&mut self.trees);
+            let derived = self.deriver.take();
             let (found, open) = thread::scope(|scope| {
-                let looking = scope.spawn(|| look(other, &wanted, trees));
+                let looking = scope.spawn(|| look(other, &wanted, &derived));
                 self.page(places(page), &leaf, take(&mut events));
                 looking.join().expect("no panic")
             });
@@ -114,7 +114,7 @@ impl Check<'_, '_> {
             }
             (leaf, events) = (next, found);
         }
-        let open = take(&mut self.trees);
+        let (_, open) = look(other, &[], &self.deriver.take());
         self.settle(open);
         Ok(!self.shortcut || (self.deriving && self.walked.last() == Some(&head)))
     }
@@ -238,10 +238,7 @@ impl Check<'_, '_> {
         let derived = commit_text(&trees[2], parent, event.actor, self.deriver.time, subject);
         let id = object_id("commit", &[derived.as_bytes()]);
         match self.walked.get(place).copied() {
-            _ if self.shortcut => {
-                self.walked.push(id);
-                self.deriving = self.objects.read(&id, &COMMIT).is_ok();
-            }
+            _ if self.shortcut => self.walked.push(id),
             Some(actual) if actual == id => {}
             Some(actual) => {
                 if let Err(code) = self.signed(event.seq, &derived, subject, actual) {
@@ -252,7 +249,7 @@ impl Check<'_, '_> {
             }
             None => return,
         }
-        self.trees.extend(trees.map(|id| (event.seq, id)));
+        self.deriver.want(event.seq, trees, self.shortcut.then_some((id, derived)));
     }
 
     /// The commit is the derived one with a signature, which is checked. The code of what it is else.
@@ -272,22 +269,31 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Trees that the other thread has not found good.
-    fn settle(&mut self, open: Vec<(u64, Id)>) {
-        for (seq, id) in open {
-            if let Err(code) = self.objects.read(&id, &TREE) {
+    /// What the other thread has not found good. The shortcut ends at the first that is not.
+    fn settle(&mut self, open: Vec<Open>) {
+        for (seq, id, kind) in open {
+            if let Err(code) = self.objects.read(&id, kind) {
                 self.line.find(code, Some(seq), &hex(&id));
                 self.deriving &= !self.shortcut;
+                if self.shortcut {
+                    return;
+                }
             }
         }
     }
 }
 
-/// In another thread: the events and trees that are good. The others are looked for by `Check` again, and with git.
-fn look(unpacker: &mut Unpacker, events: &[Id], mut trees: Vec<(u64, Id)>) -> (Events, Vec<(u64, Id)>) {
-    trees.retain(|(_, id)| unpacker.good(id, TREE.0).is_none());
+/// In another thread: the events that are good, and what is not there of what was derived. This, and the other events,
+/// `Check` looks for again, and with git.
+fn look(unpacker: &mut Unpacker, events: &[Id], derived: &Derived) -> (Events, Vec<Open>) {
+    let mut open = Vec::new();
+    derived.each(|seq, id, kind, parts| {
+        if !unpacker.has(id, kind.0, parts) {
+            open.push((seq, *id, kind));
+        }
+    });
     let events = events.iter().filter_map(|id| Some((*id, unpacker.good(id, EVENT.0)?)));
-    (events.collect(), trees)
+    (events.collect(), open)
 }
 
 fn look_up(upper: &Upper, name: &str) -> Result<Id, (Code, String)> {
