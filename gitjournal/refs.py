@@ -106,6 +106,14 @@ def parse_ref(ref: str, prefix: str = OWN_PREFIX) -> Name | None:
         return None
 
 
+def is_remote(text: str) -> bool:
+    """Whether a remote can be called so: a name as an id is, but in refs as it stands."""
+    try:
+        return 1 <= len(text.encode("utf-8")) <= MAX_ID_BYTES and not _CONTROL.search(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def split_position(text: str) -> tuple[str, int | None]:
     """``"s/branch@40"`` to ``("s/branch", 40)``; without ``@<digits>`` at its end, ``(text, None)``."""
     match = _POSITION.fullmatch(text)

@@ -55,9 +55,10 @@ _LONGEST_PAUSE = 127
 _MIRRORED = re.compile(
     rb"^[^\S\n]*fetch[^\S\n]*=[^\S\n]*\+refs/(?:heads/)?\*:refs/(?:heads/)?\*[^\S\n]*$", re.MULTILINE | re.IGNORECASE
 )
-_WHERE_BRANCHES_ARE = ("refs/heads/", "refs/remotes/")
-_REMOTE_HEAD = re.compile(r"refs/remotes/[^/]+/HEAD")
-_BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/[^/]+)/")
+_REMOTES = "refs/remotes/"
+_WHERE_BRANCHES_ARE = ("refs/heads/", _REMOTES)
+_REMOTE_HEAD = re.compile(r"refs/remotes/[^/]*/HEAD")
+_BEFORE_NAME = re.compile(r"refs/(?:heads|remotes/([^/]+))/")
 _NOTHING = (b"", b"", 0)
 #: What `Store.loose_refs` has of a ref that cannot be read.
 UNREAD = "?"
@@ -314,6 +315,9 @@ class Store:
 
     def _dangling(self) -> set[bytes]:
         """The objects that no ref, log or other object leads to, as git sees it. StorageError."""
+        if names(self.path / "worktrees"):
+            # Before 2.40 git does not look into the indexes of linked work trees.
+            return set()
         said = git.run(self.path, "fsck", "--connectivity-only", "--dangling", "--no-progress", check=False)
         return {bytes.fromhex(oid) for oid in _DANGLING.findall(said)}
 
@@ -421,11 +425,9 @@ class Store:
 
     def tracking(self, path: str) -> dict[str, bytes]:
         """What git remembers that remotes have of branch ``path`` (``Name.path``): commit ids by full ref name."""
-        begin = "refs/remotes/"
-        packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
         found: dict[str, bytes] = {}
-        for remote in sorted({*names(self.path / begin), *(name.partition("/")[0] for name in packed)}):
-            ref = f"{begin}{remote}/{path}"
+        for remote in self._remotes():
+            ref = f"{_REMOTES}{remote}/{path}"
             # One that is garbage holds nothing.
             with suppress(BadRef):
                 if oid := self.read_ref(ref):
@@ -437,12 +439,14 @@ class Store:
 
         They share nothing with this store; their tails are not of their branches.
         """
-        begin = "refs/remotes/"
-        packed = (name.removeprefix(begin) for name in self._packed.all() if name.startswith(begin))
-        remotes = sorted({*names(self.path / begin), *(name.partition("/")[0] for name in packed)})
-        prefixes = [refs.OWN_PREFIX, *(f"{begin}{remote}/" for remote in remotes)]
+        prefixes = [refs.OWN_PREFIX, *(f"{_REMOTES}{remote}/" for remote in self._remotes())]
         there = [one for one in prefixes if one != self.prefix and not (self.path / one.rstrip("/")).is_symlink()]
         return [Store(self.path, prefix) for prefix in there]
+
+    def _remotes(self) -> list[str]:
+        packed = (name.removeprefix(_REMOTES) for name in self._packed.all() if name.startswith(_REMOTES))
+        found = {*names(self.path / _REMOTES), *(name.partition("/")[0] for name in packed)}
+        return sorted(filter(refs.is_remote, found))
 
     def foreign_refs(self) -> int:
         """How many refs under refs/heads and refs/remotes are no branches, here or of a remote. StorageError."""
@@ -450,8 +454,7 @@ class Store:
         for begin in _WHERE_BRANCHES_ARE:
             with disk_errors(f"list {begin}"):
                 found.update(f"{begin}{name}" for name in _below(self.path / begin.rstrip("/")))
-        paths = (_BEFORE_NAME.sub("", name, count=1) for name in found if not _REMOTE_HEAD.fullmatch(name))
-        return sum(refs.parse_ref(path, "") is None for path in paths)
+        return sum(not (_REMOTE_HEAD.fullmatch(name) or _is_branch(name)) for name in found)
 
     def packed_stamp(self) -> Stamp:
         """What changes when git's file of packed refs does. StorageError."""
@@ -578,6 +581,14 @@ class Store:
             f"ref {ref} is locked by {lock} ({age})",
             hint="If no git or gj process is running, the one that made the file has died: remove the file.",
         )
+
+
+def _is_branch(ref: str) -> bool:
+    """Whether a ref is a branch of ours, here or of a remote."""
+    begin = _BEFORE_NAME.match(ref)
+    if begin is None or not (begin[1] is None or refs.is_remote(begin[1])):
+        return False
+    return refs.parse_ref(ref, begin[0]) is not None
 
 
 def _read_small(path: str) -> bytes:

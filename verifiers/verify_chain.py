@@ -226,7 +226,7 @@ def is_part(part: str) -> bool:
     raw = re.sub(rb"%([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), part.encode())
     with suppress(UnicodeDecodeError):
         name = raw.decode("utf-8")
-        return is_name(name) and encode(name) == part
+        return len(part) <= 240 and is_name(name) and encode(name) == part
     return False
 
 
@@ -1451,15 +1451,16 @@ def parts_of(ref: bytes) -> tuple[str, str] | None:
         words = ref.decode("utf-8").split("/")
     except UnicodeDecodeError:
         return None
-    parts = words[2:] if words[1] == "heads" else words[3:]
-    return (parts[0], parts[1]) if all(words) and len(parts) == 2 and all(map(is_part, parts)) else None
+    # A remote is called by a name, too, but as it stands.
+    parts = words[2:] if words[1] == "heads" else words[3:] if is_name(words[2]) else []
+    return (parts[0], parts[1]) if len(parts) == 2 and all(map(is_part, parts)) else None
 
 
 def verify_repository(repo: Path, name: str | None, options: Options) -> tuple[list[Line], int]:
     """All lines of a repository, or those of a name; and how many refs are foreign."""
     if options.expected and name is None:
         raise Stop(2, "an expected head needs the name of a line")
-    refs = {ref: held for ref, held in read_refs(repo).items() if not re.fullmatch(rb"refs/remotes/[^/]+/HEAD", ref)}
+    refs = {ref: held for ref, held in read_refs(repo).items() if not re.fullmatch(rb"refs/remotes/[^/]*/HEAD", ref)}
     known = {ref: parts for ref in refs if (parts := parts_of(ref))}
     wanted = name if name is None or "/" in name else name + "/main"
     chosen = sorted(ref for ref, parts in known.items() if wanted in (None, "/".join(parts)))

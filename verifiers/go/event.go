@@ -350,7 +350,7 @@ func encode(name string) string {
 // isPart tells whether a part of a ref is spelled as encode does it.
 func isPart(part string) bool {
 	name, err := url.PathUnescape(part)
-	return err == nil && utf8.ValidString(name) && isName([]byte(name)) && encode(name) == part
+	return err == nil && len(part) <= 240 && utf8.ValidString(name) && isName([]byte(name)) && encode(name) == part
 }
 
 // merkle computes the tree hash of RFC 9162 section 2.1.1: the roots of full trees, the biggest first.

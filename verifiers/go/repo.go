@@ -32,9 +32,9 @@ const maxGitFile = 256 << 20
 
 var (
 	packedRef  = regexp.MustCompile(`(?s)\A([0-9a-f]{40}) (refs/(?:heads|remotes)/.*)\z`)
-	lineRef    = regexp.MustCompile(`\Arefs/(?:heads|remotes/[^/]+)/([^/]+)/([^/]+)\z`)
+	lineRef    = regexp.MustCompile(`\Arefs/(?:heads|remotes/([^/]+))/([^/]+)/([^/]+)\z`)
 	commitID   = regexp.MustCompile(`\A[0-9a-f]{40}\z`)
-	remoteHead = regexp.MustCompile(`\Arefs/remotes/[^/]+/HEAD\z`)
+	remoteHead = regexp.MustCompile(`\Arefs/remotes/[^/]*/HEAD\z`)
 )
 
 // readRefs reads the refs of a repository from its files (section 5), sorted by name, and counts the foreign ones.
@@ -56,8 +56,9 @@ func readRefs(dir string) (lines []ref, foreign int) {
 			text = ""
 		}
 		parts := lineRef.FindStringSubmatch(name)
-		if parts != nil && isPart(parts[1]) && isPart(parts[2]) && utf8.ValidString(name) {
-			lines = append(lines, ref{name, parts[1], parts[2], toID(text), text != ""})
+		// A remote is called by a name, too, but as it stands.
+		if parts != nil && isPart(parts[2]) && isPart(parts[3]) && utf8.ValidString(name) && (parts[1] == "" || isName([]byte(parts[1]))) {
+			lines = append(lines, ref{name, parts[2], parts[3], toID(text), text != ""})
 		} else if !remoteHead.MatchString(name) {
 			foreign++
 		}

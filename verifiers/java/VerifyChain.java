@@ -15,6 +15,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.security.*;
 import java.security.spec.*;
 import java.time.*;
@@ -221,7 +222,7 @@ public final class VerifyChain {
     /** The name that a part of a ref stands for; null if it is none, or not in the one spelling. */
     static String decode(String part) {
         String name = utf8(unpercent(part));
-        return isName(name, 200) && encode(name).equals(part) ? name : null;
+        return part.length() <= 240 && isName(name, 200) && encode(name).equals(part) ? name : null;
     }
 
     // ------------------------------------------------------------------------------------------------ JSON (section 6)
@@ -1737,9 +1738,10 @@ public final class VerifyChain {
                 if (remote && last == 3 && parts[3].equals("HEAD")) return;
                 String session = parts[last - 1];
                 String branch = parts[last];
-                String text = utf8(latin(name)); // the name of a remote may be no UTF-8
+                String text = utf8(latin(name));
                 boolean line = last == (remote ? 4 : 3) && decode(session) != null && decode(branch) != null;
-                if (line && text != null) refs.add(new Ref(text, session, branch, id));
+                // A remote is called by a name, too, but as it stands.
+                if (line && (!remote || isName(utf8(latin(parts[2])), 200))) refs.add(new Ref(text, session, branch, id));
                 else foreign[0]++;
             });
             return refs;
@@ -1755,8 +1757,10 @@ public final class VerifyChain {
                     for (Path entry : entries) {
                         byte[] name = unpercent(entry.toUri().getRawPath().substring(begin));
                         String ref = prefix + latin(name, 0, name.length);
-                        if (isFolder(entry)) folders.add(entry);
-                        else if (!ref.endsWith(".lock")) ids.put(ref, readId(entry));
+                        // Not isFolder, for which what cannot be looked at is none.
+                        if (Files.readAttributes(entry, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS).isDirectory()) {
+                            folders.add(entry);
+                        } else if (!ref.endsWith(".lock")) ids.put(ref, readId(entry));
                     }
                 }
             }

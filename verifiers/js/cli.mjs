@@ -285,7 +285,7 @@ function openRegular(path) {
 }
 
 function readRefs(dir) {
-  const refs = new Map(idLines(dir, "packed-refs", /^([0-9a-f]{40}) (refs\/(?:heads|remotes)\/.+)$/s).map(([, id, name]) => [name, id]));
+  const refs = new Map(idLines(dir, "packed-refs", /^([0-9a-f]{40}) (refs\/(?:heads|remotes)\/.*)$/s).map(([, id, name]) => [name, id]));
   for (const folder of ["refs/heads", "refs/remotes"]) {
     const top = ["refs", folder].every((part) => fs.lstatSync(`${dir}/${part}`, { throwIfNoEntry: false })?.isDirectory());
     for (const name of top ? looseRefs(dir, folder) : []) refs.set(name, readRef(dir, name));

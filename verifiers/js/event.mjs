@@ -153,7 +153,7 @@ export function encodeName(text) {
 
 /** Whether a part of a ref is spelled as `encodeName` spells an id. */
 export function isEncodedName(part) {
-  if (part.length > 600 || !/^(?:[A-Za-z0-9._-]|%[0-9A-F]{2})+$/.test(part)) return false;
+  if (part.length > 240 || !/^(?:[A-Za-z0-9._-]|%[0-9A-F]{2})+$/.test(part)) return false;
   const bytes = part.match(/%..|./g).map((piece) => (piece.length > 1 ? parseInt(piece.slice(1), 16) : piece.charCodeAt(0)));
   const text = decode(Uint8Array.from(bytes));
   return text !== null && isName(text) && encodeName(text) === part;

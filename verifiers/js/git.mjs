@@ -421,7 +421,8 @@ class GitLine {
 function parseRef(name) {
   const parts = name === null ? [] : name.split("/");
   if (parts.length === 4 && parts[1] === "remotes" && parts[3] === "HEAD") return "nothing";
-  if (parts.length !== (parts[1] === "remotes" ? 5 : 4)) return null;
+  const remote = parts[1] === "remotes"; // called by a name, too, but as it stands
+  if (parts.length !== (remote ? 5 : 4) || (remote && !isName(parts[2]))) return null;
   const [session, branch] = parts.slice(-2);
   return isEncodedName(session) && isEncodedName(branch) ? { session, branch } : null;
 }

@@ -218,5 +218,5 @@ pub fn is_part(part: &str) -> bool {
         let Ok(byte) = HEXUPPER.decode(digits) else { return false };
         name.extend([&byte, plain].concat());
     }
-    String::from_utf8(name).is_ok_and(|name| is_name(&name, 200) && encode(&name) == part)
+    part.len() <= 240 && String::from_utf8(name).is_ok_and(|name| is_name(&name, 200) && encode(&name) == part)
 }

@@ -1,7 +1,7 @@
 //! A repository, and its refs, read from the files (section 5).
 
 use crate::base::{Id, from_hex};
-use crate::event::is_part;
+use crate::event::{is_name, is_part};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
@@ -25,8 +25,13 @@ pub fn read_refs(repository: &Path) -> io::Result<(BTreeMap<String, Option<Id>>,
         let name = String::from_utf8_lossy(&raw);
         match name.split('/').collect::<Vec<_>>()[..] {
             ["refs", "remotes", _, "HEAD"] => {}
+            // A remote is called by a name, too, but as it stands.
             ["refs", "heads", session, branch] | ["refs", "remotes", _, session, branch]
-                if is_part(session) && is_part(branch) && name.as_bytes() == raw =>
+                if is_part(session)
+                    && is_part(branch)
+                    && (name.starts_with("refs/heads/")
+                        || name.split('/').nth(2).is_some_and(|remote| is_name(remote, 200)))
+                    && name.as_bytes() == raw =>
             {
                 lines.insert(name.into_owned(), id);
             }

@@ -206,7 +206,24 @@ def _foreign(suite: Suite) -> None:
         repo.refs[ref] = made[4].commit
         verdict = {**_lines((MAIN, made[4].commit)), "unchecked": ["*", "*", "*", FOREIGN + "1"]}
         suite.repo(f"foreign-{name}", "a ref beside the line that is none of a journal", repo, verdict=verdict)
+    packed = {
+        "nothing-behind-heads": b"refs/heads/",
+        "nothing-behind-remotes": b"refs/remotes/",
+        "remote-without-a-name": b"refs/remotes//s/main",
+        "remote-with-nul": b"refs/remotes/a\0b/s/main",
+        "remote-with-escape": b"refs/remotes/a\x1b[31m/s/main",
+        "remote-not-utf-8": b"refs/remotes/\xff\xfe/s/main",
+        "remote-too-long": b"refs/remotes/" + b"a" * 201 + b"/s/main",
+        "too-long-encoded": b"refs/heads/" + b"%2F" * 81 + b"/main",
+        "branch-too-long-encoded": b"refs/heads/s/" + b"%2F" * 81,
+    }
+    for name, foreign in packed.items():
+        _, repo, made = base()
+        repo.files["packed-refs"] = b"%s %s\n" % (made[4].commit.encode(), foreign)
+        verdict = {**_lines((MAIN, made[4].commit)), "unchecked": ["*", "*", "*", FOREIGN + "1"]}
+        suite.repo(f"foreign-packed-{name}", "a ref that no file can be, or of no name", repo, verdict=verdict)
     _, repo, made = base()
+    repo.files["packed-refs"] = f"{made[4].commit} refs/remotes//HEAD\n".encode()
     for ref in ("refs/remotes/origin/HEAD", "refs/remotes/x/HEAD", "refs/stash", "refs/heads/x.lock"):
         repo.files[ref] = b"ref: refs/remotes/origin/s/main\n"
     repo.links["refs/remotes/y/HEAD"] = "/dev/zero"
