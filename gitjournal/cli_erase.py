@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gitjournal.cli_base import FAILED, App, journal_option, json_option, name_argument, pass_app
-from gitjournal.cli_find import forgotten
+from gitjournal.cli_find import still_indexed
 from gitjournal.cli_names import find, parse_seqs
 from gitjournal.cli_progress import shown
 from gitjournal.cli_proof import own_signer
@@ -40,15 +40,15 @@ def erase(
     journal meanwhile.
     """
     from gitjournal import erase as room
+    from gitjournal.index import forget
 
     journal = app.journal()
     if not dry_run and (finish or room.is_unfinished(journal)):
         with shown() as progress:
-            cut = room.finish(journal, own_signer(journal.store), say=progress)
+            cut = room.finish(journal, own_signer(journal.store), forget=forget, say=progress)
         app.note("finished an erasure that was cut" if cut else "no erasure was cut")
         if cut:
             _say(app, cut.plan, cut, as_json)
-            forgotten(app, journal)
     if finish:
         if name or seqs or dry_run:
             raise UsageError("--finish goes without NAME, SEQS and --dry-run")
@@ -63,13 +63,15 @@ def erase(
         _say(app, room.plan(journal, target.name, wanted, reason), None, as_json)
         return
     with shown() as progress:
-        done = room.erase(journal, target.name, wanted, reason, own_signer(journal.store), say=progress)
+        done = room.erase(journal, target.name, wanted, reason, own_signer(journal.store), forget=forget, say=progress)
     _say(app, done.plan, done, as_json)
-    if not forgotten(app, journal) or done.left:
+    if done.indexed or done.left:
         click.get_current_context().exit(FAILED)
 
 
 def _say(app: App, planned: Plan, done: Erased | None, as_json: bool) -> None:
+    if done is not None:
+        still_indexed(app, done.indexed)
     if as_json:
         app.emit(_as_dict(planned, done))
         return

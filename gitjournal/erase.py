@@ -44,8 +44,16 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 Say: TypeAlias = Callable[[str], object]
 
 
+#: Takes what is gone out of an index of words, and says why it cannot (`gitjournal.index.forget`).
+Forget: TypeAlias = "Callable[[Journal], str]"
+
+
 def silent(_: str) -> None:
     """Whoever wants to know nothing."""
+
+
+def _no_index(_: Journal) -> str:
+    return ""
 
 
 def _count(number: int, name: Name) -> str:
@@ -90,6 +98,8 @@ class Erased(NamedTuple):
     #: Ids of old objects that are still in the repository.
     left: list[str]
     remotes: list[Remote]
+    #: Why the index may still hold what was said; empty: it does not.
+    indexed: str
 
 
 def plan(journal: Journal, name: str | Name, seqs: Sequence[int], reason: str) -> Plan:
@@ -179,31 +189,35 @@ def erase(
     reason: str,
     signer: Signer | None = None,
     *,
+    forget: Forget = _no_index,
     say: Say = silent,
 ) -> Erased:
     """Erase the payloads of events ``seqs``, on every branch that has them; first finish an erasure that was cut.
 
-    ``signer`` signs those commits again that it had signed; ``say`` is told how far it is. Raises what `plan` does,
+    ``signer`` signs those commits again that it had signed; ``forget`` is `gitjournal.index.forget`, for a journal that
+    may have an index; ``say`` is told how far it is. Raises what `plan` does,
     LeaseHeld when somebody writes to the journal, and FormatError when one of the branches is not intact: then nothing
     is changed.
     """
     journal.store.check_writable()
     # Meanwhile no branch begins: it could take an event along that is about to go.
     with journal.creation_lock():
-        cut = _finish(journal, signer, say)
+        cut = _finish(journal, signer, forget, say)
         planned = plan(journal, name, seqs, reason)
         if not planned.branches:
-            return cut or Erased(planned, 0, 0, [], [])
-        return _carry_out(journal, planned, signer, say)
+            return cut or Erased(planned, 0, 0, [], [], forget(journal))
+        return _carry_out(journal, planned, signer, forget, say)
 
 
-def finish(journal: Journal, signer: Signer | None = None, *, say: Say = silent) -> Erased | None:
+def finish(
+    journal: Journal, signer: Signer | None = None, *, forget: Forget = _no_index, say: Say = silent
+) -> Erased | None:
     """Finish an erasure that was cut; None when there is none. Arguments and errors are those of `erase`."""
     if not is_unfinished(journal):
         return None
     journal.store.check_writable()
     with journal.creation_lock():
-        return _finish(journal, signer, say)
+        return _finish(journal, signer, forget, say)
 
 
 def is_unfinished(journal: Journal) -> bool:
@@ -211,7 +225,7 @@ def is_unfinished(journal: Journal) -> bool:
     return _intent(journal).exists()
 
 
-def _finish(journal: Journal, signer: Signer | None, say: Say) -> Erased | None:
+def _finish(journal: Journal, signer: Signer | None, forget: Forget, say: Say) -> Erased | None:
     try:
         raw = _intent(journal).read_bytes()
     except FileNotFoundError:
@@ -224,14 +238,15 @@ def _finish(journal: Journal, signer: Signer | None, say: Say) -> Erased | None:
         raise _bad_intent(str(error)) from None
     blobs, files = sorted({*before.blobs, *now.blobs}), sorted({*before.files, *now.files})
     heads, tracking = {**now.heads, **before.heads}, {**now.tracking, **before.tracking}
-    return _carry_out(journal, now._replace(blobs=blobs, files=files, heads=heads, tracking=tracking), signer, say)
+    known = now._replace(blobs=blobs, files=files, heads=heads, tracking=tracking)
+    return _carry_out(journal, known, signer, forget, say)
 
 
 def _intent(journal: Journal) -> Path:
     return journal.path / "gitjournal" / "erase.json"
 
 
-def _carry_out(journal: Journal, planned: Plan, signer: Signer | None, say: Say) -> Erased:
+def _carry_out(journal: Journal, planned: Plan, signer: Signer | None, forget: Forget, say: Say) -> Erased:
     signed = _Signatures(signer)
     every = signing.read(journal.store).mode == "every"
     with ExitStack() as held:
@@ -263,9 +278,11 @@ def _carry_out(journal: Journal, planned: Plan, signer: Signer | None, say: Say)
         _remove_old(journal)
     journal.store.refresh()
     left = _left(journal, planned)
+    # Before the intent goes: cut in between, the words would stay in the index, and nobody would know.
+    index = forget(journal)
     with disk_errors("remove the intent of the erasure"):
         _intent(journal).unlink(missing_ok=True)
-    return Erased(planned, signed.resigned, signed.dropped, left, remotes(journal, planned))
+    return Erased(planned, signed.resigned, signed.dropped, left, remotes(journal, planned), index)
 
 
 def _check_intact(journal: Journal, planned: Plan, say: Say) -> None:

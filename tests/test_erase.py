@@ -278,6 +278,24 @@ def test_cut_at_every_call_it_is_not_done_or_the_next_run_finishes_it(
     assert steps > 8
 
 
+def test_cut_while_the_index_forgets_the_next_run_sees_to_it(journal: Journal) -> None:
+    def cut(_: Journal) -> str:
+        raise KeyboardInterrupt
+
+    def forget(there: Journal) -> str:
+        begun.append(room.is_unfinished(there))
+        return "another process reads it"
+
+    begun: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        room.erase(journal, "s", [5], "x", forget=cut)
+    done = room.finish(gitjournal.open(journal.path), forget=forget)
+    assert begun == [True]
+    assert done is not None
+    assert done.indexed == "another process reads it"
+    assert not room.is_unfinished(journal)
+
+
 DAMAGED = [
     "{", "[]", "{}", '{"name":"s/main"}',
     '{"blobs":[],"files":[],"heads":{},"name":"s/main","reason":"x","seqs":["x"],"tracking":{}}',

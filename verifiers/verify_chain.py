@@ -1768,7 +1768,7 @@ def unchecked(kind: str, lines: list[Line], foreign: int, options: Options) -> t
     return [text for applies, _, text in rows if applies], any(applies and part for applies, part, _ in rows)
 
 
-def arguments(words: list[str]) -> tuple[Path, str | None, Options]:
+def arguments(words: list[str]) -> tuple[str, str | None, Options]:
     """The command line. Stop with 2 if it is not one."""
     given: dict[str, str] = {}
     plain: list[str] = []
@@ -1796,18 +1796,19 @@ def arguments(words: list[str]) -> tuple[Path, str | None, Options]:
         signers = [signer for signer in read_key_file(given["--allowed-signers"], read_signer) if signer]
     revoked = read_key_file(given["--revoked-keys"], read_key) if "--revoked-keys" in given else []
     options = Options(signers, {*revoked}, "--require-signed" in given, expected)
-    return Path(plain[0]), plain[1] if plain[1:] else None, options
+    return plain[0], plain[1] if plain[1:] else None, options
 
 
-def verify(path: Path, name: str | None, options: Options) -> tuple[str, list[Line], int]:
+def verify(text: str, name: str | None, options: Options) -> tuple[str, list[Line], int]:
     """(input, lines, number of foreign refs) of whatever the path is."""
+    path = Path(text)
     if path.is_dir():
         for repo in (path, path / ".git"):
             if (repo / "HEAD").is_file() and (repo / "objects").is_dir() and not (repo / "reftable").is_dir():
                 return "git", *verify_repository(repo, name, options)
         raise Stop(4, f"{str(path)!a} is no git repository with refs that can be read")
-    kind = "jsonl" if path.name.endswith(".jsonl") else "proof"
-    if not path.name.endswith((".jsonl", ".json")) or not path.exists():
+    kind = "jsonl" if text.endswith(".jsonl") else "proof"
+    if not text.endswith((".jsonl", ".json")) or not path.exists():
         raise Stop(4, f"{str(path)!a} is neither a folder nor a file *.jsonl or *.json")
     if name is not None or (options.expected and kind == "proof"):
         raise Stop(2, "only the lines of a repository have names, and a proof has no head")
@@ -1817,8 +1818,8 @@ def verify(path: Path, name: str | None, options: Options) -> tuple[str, list[Li
 def main(words: list[str]) -> int:
     """Print the verdict, and return the exit status."""
     try:
-        path, name, options = arguments(words)
-        kind, lines, foreign = verify(path, name, options)
+        text, name, options = arguments(words)
+        kind, lines, foreign = verify(text, name, options)
     except (Stop, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return error.status if isinstance(error, Stop) else 4

@@ -109,11 +109,12 @@ fn read_head(seq: &str, hash: &str) -> Option<(u64, base::Hash)> {
 fn check(options: &Options) -> Result<(String, u8), Stop> {
     let Options { path, name, trust, expected, .. } = options;
     let not_there = |what: &dyn Display| (4, format!("{}: {what}", path.display()));
-    let input = match path.extension().and_then(|ending| ending.to_str()) {
-        _ if path.is_dir() => "git",
-        Some("jsonl") if path.is_file() => "jsonl",
-        Some("json") if path.is_file() => "proof",
-        _ => return Err(not_there(&"neither a folder, nor a file *.jsonl or *.json")),
+    let ends = |with: &[u8]| path.as_os_str().as_encoded_bytes().ends_with(with);
+    let input = match () {
+        () if path.is_dir() => "git",
+        () if path.is_file() && ends(b".jsonl") => "jsonl",
+        () if path.is_file() && ends(b".json") => "proof",
+        () => return Err(not_there(&"neither a folder, nor a file *.jsonl or *.json")),
     };
     match input {
         "git" if expected.is_some() && name.is_none() => {

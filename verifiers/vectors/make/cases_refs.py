@@ -7,7 +7,7 @@ from typing import Any
 
 from .cases_git import MAIN, base
 from .gitkit import Lies, Made, Repo, entry, oid
-from .kit import Line, relink, talk
+from .kit import Line, export, relink, talk
 from .suite import Finding, Suite
 
 EMPTY: dict[str, Any] = {"name": MAIN, "head": {"commit": None, "hash": None, "seq": 0}}
@@ -525,6 +525,7 @@ def _nothing(suite: Suite) -> None:
     suite.file("nowhere", "no such path", "nowhere", None, exit_=4)
     suite.file("nowhere-jsonl", "no such file", "nowhere.jsonl", None, exit_=4)
     suite.file("nowhere-json", "no such file", "nowhere.json", None, exit_=4)
+    suite.file("called-by-its-ending", "nothing before .jsonl", ".jsonl", export(line.events), "jsonl")
     suite.file("empty-export", "a file without a line", "empty.jsonl", b"", exit_=4)
     suite.file("other-file", "a file that is none of the three", "README.txt", b"hello\n", exit_=4)
     suite.file("folder", "a folder that is no repository", "folder/x.txt", b"", exit_=4, setup={"as": "folder"})
@@ -551,6 +552,7 @@ def _nothing(suite: Suite) -> None:
         setup={"called": "a\x1b[31m\n'\"; b"},
         line={"name": MAIN},
     )
+    suite.repo("deeper-than-a-path", "refs that cannot be listed", repo, setup={"steps": [["deep"]]}, exit_=4)
     suite.repo("link-to-the-repository", "PATH is a symbolic link", repo, setup={"as": "link"}, line={"name": MAIN})
     suite.repo("dot-git-is-a-file", "a worktree: its .git is a file", repo, setup={"as": "worktree"}, exit_=4)
     _, repo, _ = base()

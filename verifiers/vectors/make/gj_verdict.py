@@ -63,7 +63,8 @@ def command(words: Sequence[str]) -> tuple[str, list[str]]:
     if path.is_dir():
         return "git", ["--journal", str(path), *options, "--", *map(typed, others[1:])]
     # What gj is told by the option, a verifier takes from the name of the file.
-    option, kind = {".jsonl": ("--export", "jsonl"), ".json": ("--proof", "proof")}.get(path.suffix, ("--journal", ""))
+    kinds = {".jsonl": ("--export", "jsonl"), ".json": ("--proof", "proof")}
+    option, kind = kinds.get(path.suffix or path.name, ("--journal", ""))
     return kind, [option, str(path), *options, "--", *others[1:]]
 
 

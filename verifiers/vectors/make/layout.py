@@ -184,6 +184,17 @@ class _Steps:
             one.write_bytes((b"garbage\n" * (size // 8 + 1))[:size])
 
     @staticmethod
+    def deep(path: Path) -> None:
+        """A folder of refs whose path is longer than the system takes."""
+        at = os.open(path / "refs" / "heads", os.O_RDONLY)
+        for _ in range(30):
+            os.mkdir("d" * 200, dir_fd=at)
+            inner = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = inner
+        os.close(at)
+
+    @staticmethod
     def commit_graph(path: Path) -> None:
         """Let git write a commit graph."""
         git("commit-graph", "write", "--reachable", cwd=path)
