@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitjournal import delete, erase, index, index_query, lease, live, signing
+from gitjournal import delete, erase, index, index_query, lease, live, repack, signing
 from gitjournal.errors import JournalError, UsageError, disk_errors
 from gitjournal.formats import detect, formats, import_file
 from gitjournal.formats.homes import Place
@@ -77,6 +77,7 @@ def examine(journal: Journal, progress: Progress) -> Iterator[Trouble]:
     names = sorted(journal.sessions(), key=str)
     yield from _unfinished(journal)
     yield from _locks(journal)
+    yield from _packs(journal)
     yield from _remotes(journal)
     yield from _tails(journal, names)
     yield from _unsigned(journal, names)
@@ -181,6 +182,22 @@ def _locks(journal: Journal) -> Iterator[Trouble]:
         if age > _OLD_LOCK:
             what = f"{path} has been there for {_count(int(age // 60), 'minute')}: its maker has died"
             yield Trouble("stale-lock", what, f"rm {shlex.quote(str(path))}")
+
+
+def _packs(journal: Journal) -> Iterator[Trouble]:
+    """What a git or gj that was killed has left among the packs."""
+    folder = journal.store.pack_folder
+    with disk_errors(f"look into {folder}"):
+        left = repack.left_over(folder)
+        size = sum(path.lstat().st_size for path in left)
+        bare = [path for path in sorted(folder.glob("pack-*.pack")) if not path.with_suffix(".idx").exists()]
+        bare = [path for path in bare if time.time() - path.lstat().st_mtime > _OLD_LOCK]
+    if left:
+        what = f"{_count(len(left), 'pack')} that nobody finished ({size / 1e6:.1f} MB): the writer was killed"
+        yield Trouble("unfinished-pack", what, "gj gc", number=len(left))
+    for path in bare:
+        what = f"{path} has no index, so that nothing finds what is in it"
+        yield Trouble("pack-without-index", what, f"git index-pack {shlex.quote(str(path))}")
 
 
 def _remotes(journal: Journal) -> Iterator[Trouble]:

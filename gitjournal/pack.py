@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha1
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
@@ -41,6 +41,7 @@ _STORE_BELOW = 64
 _HOLD = 1 << 20
 _HEADER = struct.Struct(">4sII")
 HEADER_BYTES = _HEADER.size
+_LINE = struct.Struct(">20sIQ")
 TRAILER_BYTES = 20
 #: One copy instruction reaches as far as this.
 MOST_COPIED = 0xFFFFFF
@@ -85,7 +86,7 @@ def write(folder: Path, objects: Objects, *, keep: str | None = None, sync: bool
     ``objects`` are distinct. ``keep`` is the text of a ``.keep`` file, which is there
     before the pack is (git then neither repacks nor prunes the objects until the ref has moved; see `release`).
     With ``sync`` the pack, the index and the folder are on disk on return. Raises StorageError, and then
-    nothing but a ``tmp_*`` file (which git cleans up) can be left behind.
+    nothing but a ``tmp_*`` file (which ``gj gc`` and git clean up) can be left behind.
     """
 
     def fill(out: Out) -> Iterable[Entry]:
@@ -118,7 +119,7 @@ class Out:
         # Written in pieces of _HOLD bytes: here is where the next piece is due.
         self._due = _HOLD
         self.offset = 0
-        self.entries: list[Entry] = []
+        self.entries: list[Entry] | Lines = []
         self.raw(_HEADER.pack(b"PACK", 2, count or 0))
 
     def raw(self, data: bytes) -> None:
@@ -142,6 +143,14 @@ class Out:
         if self.offset >= self._due:
             self._pass_on()
 
+    def add_pieces(self, oid: bytes, head: bytes, pieces: Iterable[bytes]) -> None:
+        """As `add`, for an entry that is too large to be held."""
+        start, crc = self.offset, 0
+        for piece in chain((head,), pieces):
+            crc = isal_zlib.crc32(piece, crc)
+            self.raw(piece)
+        self.entries.append((oid, crc, start))
+
     def finish(self) -> bytes:
         """Append the checksum and return it."""
         self._pass_on()
@@ -159,6 +168,28 @@ class Out:
         self._sha = sha1()
         while piece := self._file.read(_HOLD):
             self._sha.update(piece)
+
+
+class Lines:
+    """The lines of an index in as few bytes as they are, for an `Out` that writes millions of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._by_first = [bytearray() for _ in range(256)]
+
+    def append(self, entry: Entry) -> None:
+        """Take a line."""
+        self._count += 1
+        self._by_first[entry[0][0]] += _LINE.pack(*entry)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The lines in id order. They are given once: what has been given is held no longer."""
+        for first, lines in enumerate(self._by_first):
+            self._by_first[first] = bytearray()
+            yield from sorted(_LINE.iter_unpack(lines))
 
 
 class Trees:
@@ -257,8 +288,8 @@ def _copy(at: int, size: int) -> bytes:
     return _FLAGS[parts.translate(_NONZERO)] + parts.replace(b"\x00", b"")
 
 
-def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
-    """A version 2 index of ``entries``, which come in id order."""
+def _index(entries: Iterable[Entry], checksum: bytes) -> Iterator[bytes | bytearray | array[int]]:
+    """A version 2 index of ``entries``, which come in id order, in pieces."""
     ids, crcs, offsets, large = bytearray(), array("I"), array("I"), array("Q")
     lines = iter(entries)
     while some := tuple(islice(lines, _LINES)):
@@ -273,13 +304,17 @@ def _index(entries: Iterable[Entry], checksum: bytes) -> bytes:
                 large.append(offset)
                 offset = 0x80000000 | (len(large) - 1)
             offsets.append(offset)
+    del lines
     first_bytes = ids[::20]
     if sys.byteorder == "little":
         for column in (crcs, offsets, large):
             column.byteswap()
     fanout = struct.pack(">256I", *(bisect_right(first_bytes, byte) for byte in range(256)))
-    content = b"".join([b"\xfftOc\x00\x00\x00\x02", fanout, ids, crcs, offsets, large, checksum])
-    return content + sha1(content).digest()
+    digest = sha1()
+    for piece in (b"\xfftOc\x00\x00\x00\x02", fanout, ids, crcs, offsets, large, checksum):
+        digest.update(piece)
+        yield piece
+    yield digest.digest()
 
 
 def publish(
@@ -299,7 +334,7 @@ def publish(
                 entries = fill(out)
                 checksum = out.finish()
             with _temporary(folder, "tmp_idx_", temporary, sync) as file:
-                file.write(_index(entries, checksum))
+                file.writelines(_index(entries, checksum))
             stem = folder / f"pack-{checksum.hex()}"
             if not stem.with_suffix(".idx").exists():
                 # Until the index has its name no reader finds the rest, and it may be taken away again.

@@ -16,14 +16,14 @@ from functools import lru_cache
 from hashlib import sha1
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from gitjournal.files import NotRegular, open_regular
 from gitjournal.pack import HEADER_BYTES, OFS_DELTA, REF_DELTA, TRAILER_BYTES, Entry, stored_head
-from gitjournal.packwalk import KINDS, WINDOW, most_deflated, walk
+from gitjournal.packwalk import KINDS, WINDOW, most_deflated, walk, whole
 from gitjournal.rules import MAX_FILE_BYTES
 
 # Commits, trees and blobs lie in three regions of a pack, and a reader walks all three at once.
@@ -48,11 +48,13 @@ _INSERTED_ID = 1 + 20
 _WORD = struct.Struct(">I").unpack_from
 _STORED_HEAD = 7
 _SHORT = 64
-# Ids that are looked through without a guess at where one should be.
-_MOST_SCANNED = 512
+# Ids of an index that is mapped for looking them up: about 512 begin with the same byte.
+_MOST_MAPPED = 128 * 1024
 # Ids that are asked for before an index of at most so many is taken into memory, for one pack at a time.
 _MANY_ASKED = 1000
 _MOST_TABLED = 250_000
+# Entries that are sorted by their place at a time.
+_MOST_SORTED = 250_000
 # An index of so many is not worth giving back.
 _SMALL_INDEX = 10_000
 # The bit of an offset that is in the table of those that do not fit.
@@ -106,12 +108,14 @@ class Pack:
         self._file = os.fdopen(open_regular(path), "rb", buffering=0)
         self._fd = self._file.fileno()
         self.size = os.fstat(self._fd).st_size
-        with os.fdopen(open_regular(path.with_name(f"{path.name[:-5]}.idx")), "rb") as file:
+        with os.fdopen(open_regular(path.with_name(f"{path.name[:-5]}.idx")), "rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size < _IDS + 40:
                 raise BadPack(f"{path.name}: index is cut")
             self._idx = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._fanout = self._read_fanout()
-        self.count = self._fanout[256]
+            self._fanout = self._read_fanout()
+            self.count = self._fanout[256]
+            # Of a large index what is looked at is read: who asks for ids here and there would have all of it mapped.
+            self._ids = os.fdopen(os.dup(file.fileno()), "rb", buffering=0) if self.count > _MOST_MAPPED else None
         self._check_ends()
         self._offsets = _IDS + 24 * self.count
         # By offset, the oldest goes first: windows, those that were read in once, and bases of deltas, whole.
@@ -148,14 +152,15 @@ class Pack:
         # Not there when the pack could not be opened.
         if hasattr(self, "_file"):
             self._file.close()
+        ids: BinaryIO | None = getattr(self, "_ids", None)
+        if ids is not None:
+            ids.close()
 
     def offset(self, oid: bytes) -> int | None:
         """Where the object lies in the pack, or None."""
         first = oid[0]
         low, high = self._fanout[first], self._fanout[first + 1]
-        if high - low > _MOST_SCANNED:
-            low, high = self._narrowed(oid, low, high)
-        place = self._find(oid, low, high)
+        place = self._find(oid, low, high) if self._ids is None else self._find_near(oid, low, high)
         return self._offset_at(place) if place >= 0 else None
 
     def offset_next(self, oid: bytes) -> int | None:
@@ -184,22 +189,32 @@ class Pack:
         """Give back the memory for which others than the next ids are asked."""
         self._table, self._asked = None, 0
 
+    def rest(self) -> None:
+        """Give back all memory, until something is read again."""
+        self.forget()
+        self.give_back()
+        for cache in (self._windows, self._touched, self._small, self._large):
+            cache.clear()
+        self._piece = (0, b"")
+
     def give_back(self) -> None:
         """Let the system take the memory of the index; it is read from the disk's cache when it is wanted again."""
         if self.count > _SMALL_INDEX:
             self._idx.madvise(mmap.MADV_DONTNEED)
 
-    def _narrowed(self, oid: bytes, low: int, high: int) -> tuple[int, int]:
-        """Where between ``low`` and ``high`` an id must be, if it is there."""
+    def _find_near(self, oid: bytes, low: int, high: int) -> int:
+        """As `_find`, after a look at where it should be."""
         # Ids are uniformly distributed: it should be here, give or take four sigma.
         guess = low + ((high - low) * int.from_bytes(oid[1:4], "big") >> 24)
         slack = 2 * int((high - low) ** 0.5) + 8
         near, far = max(low, guess - slack), min(high, guess + slack)
-        fits = (near == low or self._id(near) <= oid) and (far == high or oid < self._id(far))
-        return (near, far) if fits else (low, high)
-
-    def _id(self, place: int) -> bytes:
-        return self._idx[_IDS + 20 * place : _IDS + 20 * place + 20]
+        ids = os.pread(self._ids.fileno(), 20 * (far - near), _IDS + 20 * near) if self._ids else b""
+        if not (near == low or ids[:20] <= oid) or not (far == high or oid <= ids[-20:]):
+            return self._find(oid, low, high)
+        at = ids.find(oid)
+        while at >= 0 and at % 20:
+            at = ids.find(oid, at + 1)
+        return near + at // 20 if at >= 0 else -1
 
     def _find(self, oid: bytes, low: int, high: int) -> int:
         """The place of an id among those from ``low`` to ``high``, or -1."""
@@ -228,6 +243,18 @@ class Pack:
         for place, ((oid,), (crc,)) in enumerate(zip(ids, crcs, strict=True), low):
             yield oid, crc, self._offset_at(place)
 
+    def by_place(self) -> Iterator[tuple[int, bytes]]:
+        """(offset, id) of all entries in the order of the pack, some at a time: those of a large one fill no memory."""
+        step = self.size // (self.count // _MOST_SORTED + 1) + 1
+        for start in range(0, self.size, step):
+            some: list[tuple[int, bytes]] = []
+            for first in range(256):
+                found = self.entries(first)
+                some += [(offset, oid) for oid, _, offset in found if start <= offset < start + step]
+                self.give_back()
+            some.sort()
+            yield from some
+
     def pieces(self, size: int, *, header: bool = False) -> Iterator[bytes]:
         """The pack's entries (with ``header`` from its first byte) as they lie there, ``size`` bytes at a time."""
         at, end = 0 if header else HEADER_BYTES, self.size - TRAILER_BYTES
@@ -254,6 +281,10 @@ class Pack:
             return found[0], apply_delta(found[1], content, most, found[0])
         except IndexError:
             raise BadPack(f"{self.path.name}: cut at {offset}") from None
+
+    def whole(self, offset: int) -> tuple[bytes, int, Iterator[bytes]] | None:
+        """(kind, size, content piece by piece) of an entry, however large; None for a delta. Nothing is checked."""
+        return whole(self._fd, offset)
 
     def behind(self, offset: int, most: int = MAX_OBJECT) -> Iterator[tuple[bytes, bytes, int]]:
         """(kind, content, offset) of the entries behind that at ``offset``, to the first delta. BadPack, IndexError."""

@@ -6,7 +6,7 @@ Floor 1. Nothing here trusts a pack: what is odd, cut, a delta or too large ends
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
@@ -19,6 +19,8 @@ WINDOW = 128 * 1024
 KINDS = {COMMIT: b"commit", TREE: b"tree", BLOB: b"blob", TAG: b"tag"}
 # No size of an object has more bits than this.
 _MOST_BITS = 60
+# Type and size of an entry are no longer.
+_HEAD = 16
 
 
 def most_deflated(size: int) -> int:
@@ -59,3 +61,32 @@ def walk(fd: int, offset: int, most: int) -> Generator[tuple[bytes, bytes, int],
         yield KINDS[number], content, begin + at
         at = place + len(stream) - len(inflater.unused_data)
     return begin + at
+
+
+def whole(fd: int, offset: int) -> tuple[bytes, int, Iterator[bytes]] | None:
+    """(kind, size, content piece by piece) of the entry at ``offset`` of pack ``fd``; None for a delta. OSError.
+
+    The content ends where the entry is odd or cut: who hashes it sees that.
+    """
+    head = os.pread(fd, _HEAD, offset)
+    ends = (n for n, byte in enumerate(head) if not byte & 0x80)
+    end = next(ends, None)
+    if end is None or (kind := KINDS.get(head[0] >> 4 & 7)) is None:
+        return None
+    size = head[0] & 15 | sum((byte & 0x7F) << 7 * n + 4 for n, byte in enumerate(head[1 : end + 1]))
+    return kind, size, _inflated(fd, offset + end + 1)
+
+
+def _inflated(fd: int, place: int) -> Iterator[bytes]:
+    inflater = isal_zlib.decompressobj()
+    while not inflater.eof:
+        stream = inflater.unconsumed_tail
+        if not stream:
+            stream = os.pread(fd, WINDOW, place)
+            place += len(stream)
+        if not stream:
+            return
+        try:
+            yield inflater.decompress(stream, WINDOW)
+        except IsalError:  # type: ignore[misc]  # its stub does not say that it is an exception
+            return

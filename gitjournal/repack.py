@@ -1,18 +1,20 @@
-"""Write a journal's packs anew, as one pack with pages.
+"""Write a journal's packs anew, as one pack with pages, or a few if it is large.
 
 Floor 1. git looks for deltas by name and size; here it is known what is like what: events, their records and their
 commits are like those before them (`pages`), and a tree is the beginning of a newer one. No object is left out,
 reachable or not, so nothing that a writer or a tail relies on can go; only old pages, whose objects are on new ones.
-The new pack is complete and was read back before an old one is removed.
+The new packs are complete and were read back before an old one is removed.
 """
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from operator import itemgetter
+from hashlib import sha1
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,12 @@ from gitjournal.packread import BadPack, Pack, TooLarge
 _WINDOW = 2
 # A tree that is not the beginning of another one but for so many bytes is a newer one: others will be of it.
 _MOST_REST = 127
+# What is larger is read and written piece by piece; a tree is not, to be the beginning of another one.
+_LARGE = 1024 * 1024
+# So many objects are written into one pack: what is known of each until it ends would else fill the memory.
+_MOST_OBJECTS = 1_500_000
+# Seconds after which nobody writes on.
+_ABANDONED = 3600
 _KINDS = {kind: number for number, kind in packwalk.KINDS.items()}
 _FOREIGN = (".keep", ".promisor", ".mtimes")
 
@@ -33,7 +41,7 @@ Dangling = Callable[[], Collection[bytes]]
 
 
 class Saved(NamedTuple):
-    """Bytes of the packs with their indexes, before and after; objects in the new one but for its pages."""
+    """Bytes of the packs with their indexes, before and after; objects in the new ones but for their pages."""
 
     before: int
     after: int
@@ -43,7 +51,7 @@ class Saved(NamedTuple):
 def repack(
     folder: Path, lock: Path, secret: bytes, dangling: Dangling, progress: Progress | None = None
 ) -> Saved | None:
-    """Join the packs in ``folder`` (``objects/pack``) into one; None when another process is at it, or there is none.
+    """Join the packs in ``folder`` (``objects/pack``); None when another process is at it, or there is none.
 
     ``lock`` keeps two processes from it, ``secret`` is the key of the journal's pages. ``dangling`` gives the ids of
     the objects that no ref, log or other object leads to: of those pages are left out, loose ones as well. Packs with
@@ -51,23 +59,34 @@ def repack(
     object that cannot be read or is not what its id says, and then nothing has changed.
     """
     with disk_errors(f"repack {folder}"), tiers.only_one(lock) as alone:
+        for path in left_over(folder) if alone else ():
+            path.unlink(missing_ok=True)
         packs = _ours(folder) if alone else []
         if not packs:
             return None
         before = sum(map(_size, packs))
         written = _Writing(packs, secret, dangling, progress)
-        made = pack.publish(folder, None, written.fill, keep=None, sync=True)
-        old = [one.path for one in packs if one.path != made]
+        old = {one.path for one in packs}
+        made: list[Path] = []
         try:
-            _check(made)
+            while written.goes_on():
+                made.append(pack.publish(folder, None, written.fill, keep=None, sync=True))
+            for path in made:
+                _check(path)
         except BaseException:
-            if len(old) == len(packs):
-                _remove(made)
+            for path in set(made) - old:
+                _remove(path)
             raise
-        for path in old:
+        for path in old.difference(made):
             _remove(path)
         _remove_loose(folder.parent, secret, dangling)
-        return Saved(before, _size(Pack(made)), written.count)
+        return Saved(before, sum(_size(Pack(path)) for path in made), written.count)
+
+
+def left_over(folder: Path) -> list[Path]:
+    """The files of packs that were never finished, as a git or gj that was killed leaves them. OSError."""
+    # Who is still at it has written within the hour: git prune counts so as well.
+    return [path for path in folder.glob("tmp_*") if time.time() - path.lstat().st_mtime > _ABANDONED]
 
 
 def _remove(path: Path) -> None:
@@ -81,7 +100,7 @@ def _remove_loose(folder: Path, secret: bytes, dangling: Dangling) -> None:
     """Remove the pages that ``git gc`` has made loose objects of."""
     for oid in dangling() if any(folder.glob("[0-9a-f][0-9a-f]/*")) else ():
         with suppress(OSError, loose.BadLoose, TooLarge):
-            found = loose.read(folder, oid)
+            found = loose.read(folder, oid, 2 * pages.PAGE)
             if found and git_id(*found) == oid and pages.is_page(found[1], secret):
                 (folder / oid.hex()[:2] / oid.hex()[2:]).unlink()
 
@@ -106,49 +125,80 @@ def _ours(folder: Path) -> list[Pack]:
     return found
 
 
+class _Object(NamedTuple):
+    """An object to be written: its content, or None for one that is `_LARGE`, with the pack that has it and where."""
+
+    oid: bytes
+    kind: bytes
+    content: bytes | None
+    pack: Pack
+    offset: int
+
+
 class _Writing:
-    """The new pack on its way: each object once, in the order in which they stand in the old ones; new pages."""
+    """The new packs on their way: each object once, in the order in which they stand in the old ones; new pages."""
 
     def __init__(self, packs: list[Pack], secret: bytes, dangling: Dangling, progress: Progress | None) -> None:
         self._packs = packs
         self._secret = secret
         self._dangling = dangling
         self._progress = progress
-        self._left = {oid for one in packs for oid, _, _ in one.entries()}
+        self._left = self._all()
+        self._next: list[_Object] = []
         self._whole: dict[bytes, deque[_Tree]] = {}
-        #: Where the old pages are.
-        self.pages: dict[bytes, tuple[Pack, int]] = {}
         #: Objects written, but for pages.
         self.count = 0
 
-    def fill(self, out: pack.Out) -> Iterable[pack.Entry]:
-        """Write all objects; the lines of the index in id order. VerificationError."""
-        left, count = self._left, len(self._left)
-        new = pages.Pages(out, self._secret, _best)
-        for one in self._packs:
-            for oid, _, offset in _by_place(one):
-                if oid in left:
-                    left.remove(oid)
-                    kind, content = _read(one, oid, offset)
-                    if pages.is_page(content, self._secret):
-                        self.pages[oid] = one, offset
-                    else:
-                        self._put(out, new, oid, kind, content)
-                    if self._progress and len(left) % 1000 == 0:
-                        self._progress(count - len(left), count)
-        # A file of a session may have the very bytes of a page, and a ref may lead to one.
-        for oid in self.pages.keys() - set(self._dangling()) if self.pages else ():
-            one, offset = self.pages[oid]
-            self._put(out, new, oid, *_read(one, oid, offset))
-        new.close()
-        return sorted(out.entries, key=itemgetter(0))
+    def goes_on(self) -> bool:
+        """Whether there is an object that is not written yet. VerificationError."""
+        self._next = list(islice(self._left, 1))
+        return bool(self._next)
 
-    def _put(self, out: pack.Out, new: pages.Pages, oid: bytes, kind: bytes, content: bytes) -> None:
+    def fill(self, out: pack.Out) -> Iterable[pack.Entry]:
+        """Write what goes into one pack of what is left; the lines of its index in id order. VerificationError."""
+        out.entries = lines = pack.Lines()
+        new = pages.Pages(out, self._secret, _best)
+        # A delta is of what is in the same pack.
+        self._whole = {}
+        for found in islice(chain(self._next, self._left), _MOST_OBJECTS):
+            self._put(out, new, found)
+        new.close()
+        return lines
+
+    def _all(self) -> Iterator[_Object]:
+        """All objects, but for old pages."""
+        repeated, seen = _repeated(self._packs), set[bytes]()
+        done, count = 0, sum(one.count for one in self._packs)
+        pages_there: dict[bytes, tuple[Pack, int]] = {}
+        for one in self._packs:
+            for offset, oid in one.by_place():
+                done += 1
+                if self._progress and done % 1000 == 0:
+                    self._progress(done, count)
+                if oid in seen:
+                    continue
+                if oid in repeated:
+                    seen.add(oid)
+                found = _read(one, oid, offset)
+                if found.content is not None and pages.is_page(found.content, self._secret):
+                    pages_there[oid] = one, offset
+                else:
+                    yield found
+            one.rest()
+        # A file of a session may have the very bytes of a page, and a ref may lead to one.
+        for oid in pages_there.keys() - set(self._dangling()) if pages_there else ():
+            one, offset = pages_there[oid]
+            yield _read(one, oid, offset)
+
+    def _put(self, out: pack.Out, new: pages.Pages, found: _Object) -> None:
         self.count += 1
-        if kind == b"tree":
-            out.add(oid, self._tree(content, out.offset))
+        if found.content is None:
+            kind, size, pieces = _large(found)
+            out.add_pieces(found.oid, pack.entry_header(_KINDS[kind], size), _deflated(pieces))
+        elif found.kind == b"tree":
+            out.add(found.oid, self._tree(found.content, out.offset))
         else:
-            new.add(_KINDS[kind], oid, content)
+            new.add(_KINDS[found.kind], found.oid, found.content)
 
     def _tree(self, content: bytes, offset: int) -> bytes:
         whole = pack.entry_header(pack.TREE, len(content)) + _best(content)
@@ -156,7 +206,7 @@ class _Writing:
         earlier = self._whole.setdefault(content[:9], deque(maxlen=_WINDOW))
         best = whole
         for base in reversed(earlier):
-            same = _common(content, base.content)
+            same = min(_common(content, base.content), pack.MOST_COPIED)
             if len(content) - same <= _MOST_REST:
                 delta = pack.prefixed(len(base.content), same, content[same:])
                 head = pack.entry_header(pack.OFS_DELTA, len(delta)) + pack.offset_header(offset - base.offset)
@@ -178,14 +228,63 @@ def _best(data: bytes) -> bytes:
     return zlib.compress(data, 9)
 
 
-def _read(one: Pack, oid: bytes, offset: int) -> tuple[bytes, bytes]:
+def _repeated(packs: list[Pack]) -> set[bytes]:
+    """The ids that stand more than once in the indexes of these packs."""
+    found: set[bytes] = set()
+    for first in range(256):
+        seen: set[bytes] = set()
+        for one in packs:
+            for oid, _, _ in one.entries(first):
+                (found if oid in seen else seen).add(oid)
+            one.give_back()
+    return found
+
+
+def _read(one: Pack, oid: bytes, offset: int) -> _Object:
     try:
-        kind, content = one.read_at(offset)
+        try:
+            kind, content = one.read_at(offset, _LARGE)
+        except TooLarge:
+            found = one.whole(offset)
+            if found is not None and found[0] != b"tree":
+                return _Object(oid, found[0], None, one, offset)
+            kind, content = one.read_at(offset)
     except BadPack as error:
         raise VerificationError("bad-object", f"object {oid.hex()} cannot be read: {error}", oid=oid.hex()) from None
     if git_id(kind, content) != oid:
-        raise VerificationError("bad-object", f"object {oid.hex()} is not what its id says", oid=oid.hex())
-    return kind, content
+        raise _another(oid)
+    return _Object(oid, kind, content, one, offset)
+
+
+def _another(oid: bytes) -> VerificationError:
+    return VerificationError("bad-object", f"object {oid.hex()} is not what its id says", oid=oid.hex())
+
+
+def _large(one: _Object) -> tuple[bytes, int, Iterator[bytes]]:
+    """Kind, size and content, piece by piece, of an object that is not held. VerificationError behind the last one."""
+    found = one.pack.whole(one.offset)
+    if found is None:
+        raise _another(one.oid)
+    kind, size, pieces = found
+    return kind, size, _checked(one.oid, kind, size, pieces)
+
+
+def _checked(oid: bytes, kind: bytes, size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces of an object; behind the last one VerificationError if they are not what its id says."""
+    digest, done = sha1(b"%s %d\x00" % (kind, size)), 0
+    for piece in pieces:
+        digest.update(piece)
+        done += len(piece)
+        yield piece
+    if done != size or digest.digest() != oid:
+        raise _another(oid)
+
+
+def _deflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(9)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
 
 
 def _common(one: bytes, other: bytes) -> int:
@@ -198,11 +297,10 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _check(path: Path) -> None:
-    """Read the new pack once more, all of it. VerificationError."""
+    """Read a new pack once more, all of it. VerificationError."""
     made = Pack(path)
-    for oid, _, offset in _by_place(made):
-        _read(made, oid, offset)
-
-
-def _by_place(one: Pack) -> Iterator[pack.Entry]:
-    yield from sorted(one.entries(), key=itemgetter(2))
+    for offset, oid in made.by_place():
+        found = _read(made, oid, offset)
+        if found.content is None:
+            # Its pieces are checked while they pass.
+            deque(_large(found)[2], maxlen=0)

@@ -186,6 +186,27 @@ def test_remotes_that_bring_nothing_or_take_away(journal: Journal, spec: str | N
     assert not {"no-refspec", "mirror"} & set(found(journal))
 
 
+def test_what_a_killed_writer_left_among_the_packs(journal: Journal, gj: Gj) -> None:
+    folder = journal.store.pack_folder
+    with journal.session("s", create=True) as session:
+        session.user("words")
+    left, alive = folder / "tmp_pack_left", folder / "tmp_pack_alive"
+    for path in (left, alive):
+        path.write_bytes(b"words")
+    os.utime(left, (1, 1))
+    assert found(journal)["unfinished-pack"].number == 1
+    gj("-J", journal.path, "gc")
+    assert not left.exists() and alive.exists() and "unfinished-pack" not in found(journal)
+
+    [one] = folder.glob("pack-*.pack")
+    one.with_suffix(".idx").unlink()
+    assert "pack-without-index" not in found(journal), "it may be about to get one"
+    os.utime(one, (1, 1))
+    trouble = found(journal)["pack-without-index"]
+    subprocess.run(shlex.split(trouble.mend), check=True, capture_output=True)
+    assert "pack-without-index" not in found(journal) and journal.head("s").seq == 2
+
+
 def test_heads_without_the_signature_that_is_wanted(journal: Journal, tmp_path: Path, gj: Gj) -> None:
     with journal.session("s1", source="console") as s:
         s.user("hello")

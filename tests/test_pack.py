@@ -209,7 +209,7 @@ def test_offsets_of_two_gigabytes_and_more(tmp_path: Path) -> None:
     entries = [(sha1(b"%d" % offset).digest(), 7, offset) for offset in offsets]
     path = tmp_path / "pack-x.pack"
     path.write_bytes(struct.pack(">4sII", b"PACK", 2, len(entries)) + bytes(20))
-    path.with_suffix(".idx").write_bytes(pack._index(sorted(entries), bytes(20)))
+    path.with_suffix(".idx").write_bytes(b"".join(pack._index(sorted(entries), bytes(20))))
     one = Pack(path)
     assert sorted(map(tuple, one.entries())) == sorted(entries)
     assert [one.offset(oid) for oid, _, _ in entries] == offsets and one.offset(bytes(20)) is None
@@ -455,14 +455,14 @@ def test_an_index_that_exchanges_offsets_never_gives_another_object(bench: Bench
     oids = sorted(offsets)
     for step in range(1, len(oids)):
         lying = [(oid, 0, offsets[oids[(at + step) % len(oids)]]) for at, oid in enumerate(oids)]
-        found = bench.outcomes(bench.pack, pack._index(sorted(lying), bench.pack[-20:]))
+        found = bench.outcomes(bench.pack, b"".join(pack._index(sorted(lying), bench.pack[-20:])))
         assert set(found) == {"bad-object"}
 
 
 @pytest.mark.parametrize("offset", [0, 1, 11, 12, 13, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, (1 << 64) - 1])
 def test_an_index_that_points_anywhere_is_refused(bench: Bench, offset: int) -> None:
     lying = [(one.oid, 0, offset) for one in bench.objects]
-    assert bench.outcomes(bench.pack, pack._index(sorted(lying), bench.pack[-20:])).count("right") <= 1
+    assert bench.outcomes(bench.pack, b"".join(pack._index(sorted(lying), bench.pack[-20:]))).count("right") <= 1
 
 
 def test_an_index_with_an_offset_table_beyond_its_end_is_refused(bench: Bench) -> None:
@@ -570,7 +570,9 @@ def forged(folder: Path, entries: Sequence[bytes], target: int = -1) -> tuple[St
     body += sha1(body).digest()
     ids = [sha1(b"%d" % at).digest() for at in range(len(entries))]
     (repo / "objects/pack/pack-x.pack").write_bytes(body)
-    index = pack._index(sorted((oid, 0, offset) for oid, offset in zip(ids, offsets, strict=True)), body[-20:])
+    index = b"".join(
+        pack._index(sorted((oid, 0, offset) for oid, offset in zip(ids, offsets, strict=True)), body[-20:])
+    )
     (repo / "objects/pack/pack-x.idx").write_bytes(index)
     return Store(repo), ids[target]
 
@@ -819,7 +821,7 @@ def test_a_stream_that_is_larger_than_its_content_is_still_read(tmp_path: Path, 
     reader, _ = forged(tmp_path, [head(BLOB, 400) + stream])
     name = reader.path / "objects/pack/pack-x.idx"
     body = (reader.path / "objects/pack/pack-x.pack").read_bytes()
-    name.write_bytes(pack._index([(one.oid, 0, 12)], body[-20:]))
+    name.write_bytes(b"".join(pack._index([(one.oid, 0, 12)], body[-20:])))
     assert Store(reader.path).read(one.oid, b"blob") == one.data
     assert git("cat-file", "blob", one.oid.hex(), cwd=reader.path).stdout == one.data
 
@@ -834,7 +836,7 @@ def test_a_stored_block_that_git_cannot_inflate_is_refused(bench: Bench, tmp_pat
             zlib.decompress(stream)
         reader, _ = forged(tmp_path, [head(BLOB, 5) + stream])
         body = (reader.path / "objects/pack/pack-x.pack").read_bytes()
-        (reader.path / "objects/pack/pack-x.idx").write_bytes(pack._index([(one.oid, 0, 12)], body[-20:]))
+        (reader.path / "objects/pack/pack-x.idx").write_bytes(b"".join(pack._index([(one.oid, 0, 12)], body[-20:])))
         with pytest.raises(VerificationError):
             Store(reader.path).read(one.oid, b"blob")
 
@@ -872,6 +874,29 @@ def test_the_wrong_type_is_refused(repo: Path) -> None:
 
 
 # --- an index as a table -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 40, 20_000])
+def test_a_large_index_is_read_where_an_id_should_be_and_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    ids = [sha1(b"%d" % n).digest() for n in range(count)]
+    absent = [sha1(b"%d" % n).digest() for n in range(count, count + 500)] + [bytes(20), b"\xff" * 20]
+    path = pack.write(tmp_path, [(pack.BLOB, oid, b"words") for oid in ids], sync=False)
+    expected = [Pack(path).offset(oid) for oid in ids + absent]
+    monkeypatch.setattr(packread, "_MOST_MAPPED", 0)
+    large = Pack(path)
+    asked: list[Any] = []
+    real = large._find
+
+    def find(*args: Any) -> int:
+        asked.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(large, "_find", find)
+    assert [large.offset(oid) for oid in ids + absent] == expected
+    assert None not in expected[:count] and set(expected[count:]) == {None}
+    assert len(asked) < 0.01 * len(expected)
 
 
 def _ids_at(index: bytearray, place: int) -> slice:

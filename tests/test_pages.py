@@ -142,6 +142,18 @@ def test_a_page_in_a_tree_elsewhere_stays(journal: Journal, kept: bool) -> None:
         fsck(journal.path)
 
 
+def test_a_page_in_the_index_of_a_linked_work_tree_stays(journal: Journal, tmp_path: Path) -> None:
+    page, commit = rescued(journal, "blob"), rescued(journal, "commit")
+    git("branch", "x", commit, cwd=journal.path)
+    git("worktree", "add", "-q", "--no-checkout", str(tmp_path / "wt"), "x", cwd=journal.path)
+    git_text("update-index", "--index-info", cwd=tmp_path / "wt", stdin=f"100644 {page} 0\tf\n".encode())
+    for _ in range(2):
+        journal.store.repack()
+        assert git_text("cat-file", "-t", page, cwd=journal.path) == "blob"
+    git("gc", "-q", cwd=journal.path)
+    fsck(journal.path)
+
+
 def test_pages_that_git_gc_has_made_loose_are_removed(journal: Journal) -> None:
     before = objects(journal)
     git("gc", "-q", cwd=journal.path)
@@ -190,6 +202,28 @@ def test_erased_bytes_are_on_no_page(journal: Journal) -> None:
         ["git", "-C", str(journal.path), "cat-file", "--batch-all-objects", "--batch"], capture_output=True, check=True
     ).stdout
     assert raw not in left
+
+
+def written(folder: Path, items: list[tuple[int, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Kind and content of what is in a pack of these objects that is not one of them: its pages."""
+    kinds = {pack.BLOB: b"blob", pack.COMMIT: b"commit"}
+    path = pages.write(folder, [(n, git_id(kinds[n], data), data) for n, data in items], SECRET, sync=False)
+    read = packread.Pack(path)
+    found = [read.read_at(offset) for _, _, offset in read.entries()]
+    return [(kind, content) for kind, content in found if pages.is_page(content, SECRET)]
+
+
+@pytest.mark.parametrize(("count", "made"), [(3, 0), (4, 1)])
+def test_a_few_objects_are_not_worth_a_page(tmp_path: Path, count: int, made: int) -> None:
+    assert len(written(tmp_path, [(pack.BLOB, b"%d" % n + b"words " * 20) for n in range(count)])) == made
+
+
+def test_a_commit_in_which_git_would_find_a_fault_is_on_no_page(tmp_path: Path) -> None:
+    good = [(pack.COMMIT, TREE + b"words " * 20 + b"%d" % n) for n in range(4)]
+    # A page of commits is a commit as well, and of a NUL in one ``git fsck --strict`` complains.
+    bad = [(pack.COMMIT, TREE + b"a NUL: \0" * 9), (pack.COMMIT, b"no tree " * 20)]
+    [(kind, content)] = written(tmp_path, [*good[:2], *bad, *good[2:]])
+    assert kind == b"commit" and content.endswith(b"".join(data for _, data in good)) and b"\0" not in content
 
 
 OBJECTS = st.lists(

@@ -286,6 +286,16 @@ def test_a_long_string_with_a_lone_surrogate_becomes_a_reference() -> None:
     assert resolve(seen, [{}], lambda k: text.encode()) == {"content": LONE + "x" * 300}
 
 
+def test_of_equal_strings_the_first_in_document_order_is_pointed_at() -> None:
+    long, later = "x" * 300, "y" * 300
+    # The search goes on behind the second one, for another string.
+    raw = {"first": long, "second": long, "last": later}
+    seen = refer({"a": long, "b": later}, raw, 1)
+    assert seen == {"a": {"$gj:ref": [1, "/first"]}, "b": {"$gj:ref": [1, "/last"]}}
+    odd = wrap(json.dumps({"first": LONE + long, "second": LONE + long, "last": LONE + later}))
+    assert refer({"a": odd["first"], "b": odd["last"]}, odd, 1) == seen
+
+
 def test_references_never_lead_into_a_wrapped_node() -> None:
     long = "x" * 300
     raw = wrap(json.dumps({"odd": 1}).replace("1", f'{{"a":"{long}","a":"{long}"}}'))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import random
 import subprocess
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import git_text
 
 import gitjournal
-from gitjournal import Journal, likeness, pack, pages, repack
-from gitjournal.errors import VerificationError
+from gitjournal import Journal, likeness, pack, packread, pages, repack
+from gitjournal.errors import StorageError, VerificationError
 from gitjournal.formats import import_file
 from gitjournal.verify import verify
 
@@ -175,6 +180,137 @@ def test_a_pack_that_would_be_the_same_again_stays_when_it_cannot_be_checked(
     with pytest.raises(VerificationError, match="a bad sector"):
         journal.store.repack()
     assert packs(journal) == names and objects(journal) == before
+
+
+def foreign(journal: Journal, content: bytes) -> str:
+    """A blob of somebody else's in a pack of its own; its id."""
+    oid = git_text("hash-object", "-w", "--stdin", cwd=journal.path, stdin=content)
+    git_text("pack-objects", "-q", "objects/pack/pack", cwd=journal.path, stdin=f"{oid}\n".encode())
+    (journal.path / "objects" / oid[:2] / oid[2:]).unlink()
+    return oid
+
+
+def test_a_large_object_of_somebody_else_is_written_piece_by_piece(journal: Journal) -> None:
+    oid = foreign(journal, random.Random(1).randbytes(20_000_000))
+    before = objects(journal)
+    tracemalloc.start()
+    try:
+        saved = journal.store.repack()
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert saved is not None and len(packs(journal)) == 1
+    assert oid in before and objects(journal) == before and fsck(journal) == ""
+
+
+@pytest.mark.parametrize("by_git", [False, True])
+def test_what_counts_as_large_changes_no_object(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, by_git: bool
+) -> None:
+    for n in range(3):
+        foreign(journal, bytes(range(256)) * 40 + b"%d" % n)
+    if by_git:
+        # Then large ones are deltas of others.
+        subprocess.run(["git", "-C", str(journal.path), "repack", "-adfkq"], check=True)
+    before = objects(journal)
+    monkeypatch.setattr(repack, "_LARGE", 400)
+    for _ in range(2):
+        journal.store.repack()
+        assert objects(journal) == before and fsck(journal) == "" and len(packs(journal)) == 1
+
+
+@pytest.mark.parametrize("spoilt", [b"another", b"x" * 10_000])
+def test_a_large_object_that_is_not_what_its_id_says_stops_it(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, spoilt: bytes
+) -> None:
+    path = pack.write(journal.store.pack_folder, [(pack.BLOB, bytes(20), spoilt * 300)])
+    names = packs(journal)
+    monkeypatch.setattr(repack, "_LARGE", 1000)
+    with pytest.raises(VerificationError, match="not what its id says"):
+        journal.store.repack()
+    assert packs(journal) == names and path in names
+    assert not list(journal.store.pack_folder.glob("tmp_*"))
+
+
+def test_a_large_object_that_is_cut_stops_it(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = random.Random(1).randbytes(300_000)
+    oid = foreign(journal, content)
+    path = next(path for path in packs(journal) if path.stat().st_size > len(content))
+    path.chmod(0o600)
+    with path.open("r+b") as file:
+        file.seek(200_000)
+        file.write(bytes(1000))
+    names = packs(journal)
+    monkeypatch.setattr(repack, "_LARGE", 1000)
+    with pytest.raises(VerificationError, match=oid):
+        journal.store.repack()
+    assert packs(journal) == names
+
+
+def test_attack_a_size_that_is_hashed_but_is_not_that_of_the_content(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, claimed = b"y" * 5000, 4000
+    oid = hashlib.sha1(b"blob %d\x00" % claimed + content).digest()
+    entry = pack.entry_header(pack.BLOB, claimed) + zlib.compress(content)
+
+    def fill(out: pack.Out) -> Any:
+        out.add(oid, entry)
+        return out.entries
+
+    pack.publish(journal.store.pack_folder, 1, fill, None, False)
+    monkeypatch.setattr(repack, "_LARGE", 1000)
+    with pytest.raises(VerificationError, match=oid.hex()):
+        journal.store.repack()
+
+
+def test_a_large_journal_is_packed_into_several_packs(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = objects(journal)
+    old = packs(journal)
+    monkeypatch.setattr(repack, "_MOST_OBJECTS", len(before) // 3)
+    monkeypatch.setattr(packread, "_MOST_SORTED", 40)
+    saved = journal.store.repack()
+    assert saved is not None and saved.objects == len(before) and 3 <= len(packs(journal)) <= 4
+    assert not set(old) & set(packs(journal)) and objects(journal) == before and fsck(journal) == ""
+    assert saved.after == sum(path.stat().st_size for path in journal.store.pack_folder.glob("*.*"))
+    again = journal.store.repack()
+    assert again is not None and objects(journal) == before and fsck(journal) == ""
+
+
+def test_of_several_packs_none_stays_when_one_cannot_be_written(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, before = packs(journal), objects(journal)
+    monkeypatch.setattr(repack, "_MOST_OBJECTS", len(before) // 3)
+    real = pack.publish
+    done: list[Path] = []
+
+    def full(*args: Any, **more: Any) -> Path:
+        if done:
+            raise OSError(28, "No space left on device")
+        done.append(real(*args, **more))
+        return done[0]
+
+    monkeypatch.setattr(pack, "publish", full)
+    with pytest.raises(StorageError):
+        journal.store.repack()
+    assert done and packs(journal) == names and objects(journal) == before
+
+
+def test_a_tree_of_which_one_copy_instruction_does_not_reach_to_the_end_is_whole() -> None:
+    writing = repack._Writing([], b"", set, None)
+    content = bytes(pack.MOST_COPIED)
+    for more, expected in ((200, pack.TREE), (100, pack.OFS_DELTA), (201, pack.TREE)):
+        assert writing._tree(content + b"x" * more, 1000)[0] >> 4 & 7 == expected
+
+
+def test_what_several_packs_have_is_written_once(journal: Journal) -> None:
+    oid = foreign(journal, b"words " * 100)
+    pack.write(journal.store.pack_folder, [(pack.BLOB, bytes.fromhex(oid), b"words " * 100)])
+    before = objects(journal)
+    saved = journal.store.repack()
+    assert saved is not None and saved.objects == len(before)
+    assert objects(journal) == before and fsck(journal) == ""
 
 
 PIECES = st.lists(

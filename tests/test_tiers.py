@@ -210,7 +210,7 @@ def test_an_index_that_leaves_objects_out_is_not_folded(made: Journal) -> None:
 
 
 def pack_index(entries: Sequence[Any], checksum: bytes) -> Iterable[bytes]:
-    made = pack._index(entries, checksum)
+    made = b"".join(pack._index(entries, checksum))
     return [made] if isinstance(made, bytes) else made
 
 
