@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import boundary_doubles, documents, random_doubles, spellings, surrogate_text
-from support import KIND_NAMES, ROOT, chain, derive, event, git, git_text, members, naive_hash, pack_order
+from support import KIND_NAMES, ROOT, as_nobody, chain, derive, event, git, git_text, members, naive_hash, pack_order
 
 import gitjournal
 from gitjournal import canonical, keys, proof, refs, rules, sshsig
@@ -40,6 +40,7 @@ from gitjournal.verify import Checks
 from gitjournal.verify import verify as library_verify
 
 SCRIPT = ROOT / "verifiers" / "verify_chain.py"
+VECTORS = ROOT / "verifiers" / "vectors"
 
 
 def load() -> ModuleType:
@@ -1045,3 +1046,59 @@ def test_a_seal_at_the_first_place_is_no_accident(tmp_path: Path) -> None:
     data = {"size": 0, "root": "0" * 64, "checkpoint": "", "signatures": []}
     (tmp_path / "x.jsonl").write_bytes(event(5, type="session.seal", data=data).raw + b"\n")
     assert found(run(tmp_path / "x.jsonl")) == [("bad-seal", 1), ("bad-seq", 1), ("broken-link", 1)]
+
+
+# --- what cannot be read ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["packed-refs", "shallow", "refs/heads/s/main"])
+def test_a_hidden_line_in_a_file_that_cannot_be_read_is_not_ok(name: str, public: Path) -> None:
+    journal = gitjournal.init(public / "journal")
+    with journal.session("s", create=True) as session:
+        session.append("message", {"n": 1})
+    file = journal.path / name
+    if not file.exists():
+        file.write_text("\n")
+    for one in (journal.path, *journal.path.rglob("*")):
+        one.chmod(one.stat().st_mode | 0o555)
+    run(journal.path, "s", status=0)
+    file.chmod(0)
+
+    def look() -> None:
+        run(journal.path, "s", status=4)
+
+    assert as_nobody(look) == 0
+
+
+def test_a_side_file_that_cannot_be_read_is_missing(public: Path) -> None:
+    export = VECTORS / "lines" / "side-file-longer.jsonl"
+    copy = public / "e.jsonl"
+    shutil.copy(export, copy)
+    shutil.copytree(f"{export}.files", f"{copy}.files")
+    for file in Path(f"{copy}.files").iterdir():
+        file.chmod(0)
+    (expected,) = [seq for code, seq in found(run(export, status=1)) if code == "bad-file"]
+
+    def look() -> None:
+        assert ("missing-object", expected) in found(run(copy, status=1))
+
+    assert as_nobody(look) == 0
+
+
+# --- without the package cryptography --------------------------------------------------------------
+
+
+def test_all_signature_vectors_are_as_right_by_ssh_keygen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(V, "by_cryptography", lambda *parts: None)
+    cases = json.loads((VECTORS / "index.json").read_bytes())["cases"]
+    tried = 0
+    for case in cases:
+        if (
+            case["name"].startswith("seals/signature")
+            and case["input"].endswith(".jsonl")
+            and case["exit"] in (0, 1, 3)
+        ):
+            args = [one.format(input=VECTORS / case["input"], vectors=VECTORS) for one in case["args"]]
+            assert found(run(*args, status=case["exit"])) == [tuple(one) for one in case["findings"]], case["name"]
+            tried += 1
+    assert tried > 100

@@ -11,6 +11,7 @@ only files that this program ever writes are made: temporary ones. Without both,
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import json
 import os
@@ -486,6 +487,8 @@ def check_form(kind: bytes, key: bytes, value: bytes) -> None:
     """What the table says of keys and signatures."""
     if kind == b"ssh-ed25519":
         must(len(ssh_strings(key, 2)[1]) == 32 and len(value) == 64)
+        # ssh-keygen takes a second signature as well, with the order of the group added.
+        must(int.from_bytes(value[32:], "little") < 2**252 + 27742317777372353535851937790883648493)
     elif kind == b"ssh-rsa":
         e, n = map(mpint, ssh_strings(key, 3)[1:])
         must(2048 <= n.bit_length() <= 8192 and n % 2 == 1 and e % 2 == 1 and 3 <= e < 2**31)
@@ -1390,10 +1393,12 @@ class GitLine:
 
 
 def open_regular(path: Path, flags: int = os.O_NOFOLLOW) -> BufferedReader | None:
-    """A regular file, open for reading; None for a link, a pipe, or what cannot be read."""
+    """A regular file, open for reading; None for a link, a pipe, or nothing. OSError for one that cannot be read."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO):
+            raise
         return None
     if stat.S_ISREG(os.fstat(number).st_mode):
         return os.fdopen(number, "rb")
@@ -1566,7 +1571,9 @@ def check_line(path: Path, line: Line, raw: bytes | None) -> None:
         return
     line.push(event, "")
     for number, entry in enumerate(event.files, 1):
-        file = open_regular(Path(f"{path}.files", f"{line.size}.{number}"))
+        file = None
+        with suppress(OSError):
+            file = open_regular(Path(f"{path}.files", f"{line.size}.{number}"))
         if file is None:
             line.add("missing-object", line.size, event.hash)
             continue

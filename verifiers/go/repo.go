@@ -42,6 +42,7 @@ func readRefs(dir string) (lines []ref, foreign int) {
 	for _, name := range []string{"packed-refs", "shallow"} {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		must(err != nil || !info.Mode().IsRegular() || info.Size() <= maxGitFile, "packed-refs or shallow is too large")
+		mustOpen(filepath.Join(dir, name), err == nil && info.Mode().IsRegular())
 	}
 	held := map[string]string{} // by ref, what it holds
 	eachLine(filepath.Join(dir, "packed-refs"), func(line string) {
@@ -77,6 +78,7 @@ func looseRefs(dir, under string, held map[string]string) {
 		if entry.IsDir() || strings.HasSuffix(path, ".lock") {
 			return nil
 		}
+		mustOpen(path, entry.Type().IsRegular())
 		text, complete := strings.CutSuffix(string(readFile(path, 41)), "\n")
 		if !complete {
 			text = ""
@@ -84,6 +86,15 @@ func looseRefs(dir, under string, held map[string]string) {
 		held[under+path[len(filepath.Join(dir, under)):]] = text
 		return nil
 	})
+}
+
+// mustOpen sees to it that a regular file can be read: a line may stand in it.
+func mustOpen(path string, isRegular bool) {
+	if isRegular {
+		file, err := os.Open(path)
+		must(err == nil, "a file of refs, or shallow, cannot be read")
+		file.Close()
+	}
 }
 
 // isDir tells whether there is a folder, not a link to one.

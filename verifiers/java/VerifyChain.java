@@ -1714,7 +1714,9 @@ public final class VerifyChain {
         static List<Ref> read(Path folder, int[] foreign) throws IOException {
             for (String name : List.of("packed-refs", "shallow")) {
                 Path file = folder.resolve(name);
-                if (isFile(file) && Files.size(file) > MAX_GIT_FILE) throw new IOException(name + " is too large");
+                if (!isFile(file)) continue;
+                if (Files.size(file) > MAX_GIT_FILE) throw new IOException(name + " is too large");
+                Files.newInputStream(file).close(); // one that cannot be read may have a line
             }
             SortedMap<String, byte[]> ids = new TreeMap<>(); // names have one char for each byte here
             Path packed = folder.resolve("packed-refs");

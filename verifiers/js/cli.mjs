@@ -253,7 +253,8 @@ function openRepository(path) {
   }
   const version = /(\d+)\.(\d+)/.exec(spawnSync("git", ["--version"], { env: gitEnvironment(), encoding: "latin1" }).stdout ?? "");
   if (version === null || version[1] * 1000 + Number(version[2]) < 2036) throw new Stop(4, "git 2.36 or newer is needed");
-  return { refs: () => readRefs(dir), shallow: () => new Set(idLines(dir, "shallow", /^([0-9a-f]{40})$/).map(([, id]) => id)), git: new Git(dir) };
+  const shallow = new Set(idLines(dir, "shallow", /^([0-9a-f]{40})$/).map(([, id]) => id));
+  return { refs: () => readRefs(dir), shallow: () => shallow, git: new Git(dir) };
 }
 
 function isKind(path, kind) {
@@ -337,8 +338,12 @@ function exportInput(path) {
   return {
     chunks: () => piecesOf(fs.openSync(path, "r")),
     file(name) {
-      const file = openRegular(`${path}.files/${name}`);
-      return file === null ? null : piecesOf(file);
+      try {
+        const file = openRegular(`${path}.files/${name}`);
+        return file === null ? null : piecesOf(file);
+      } catch {
+        return null; // it cannot be read
+      }
     },
   };
 }
