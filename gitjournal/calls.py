@@ -6,7 +6,7 @@ Floor 3. A crash between the two leaves what was begun open, and readers see it 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -97,15 +97,51 @@ class Calls:
         if known and not is_same_call(known["name"], name):
             raise UsageError(f"call {call_id!a:.80} is one of {known['name']!a:.80}, not of {name!a:.80}")
 
-    def oldest(self, name: object) -> str | None:
-        """The id of the first open call of a tool, of those that are known without reading; None when there is none."""
-        return next((call_id for call_id, call in self._open.items() if call["name"] == name), None)
+    def give_ids(self, parts: Iterable[dict[str, Any]]) -> None:
+        """Give an id where a model or server gave none: a call gets a new one, a result that of its tool's call.
+
+        Without an id nobody could tell which result is whose: UsageError for a result that is nobody's.
+        """
+        made = list[Mapping[str, Any]]()
+        answered = set[str]()
+        for part in parts:
+            if part["type"] == "tool_call":
+                part["id"] = part.get("id") or new_id()
+                made.append(part)
+            elif part["type"] == "tool_call_response":
+                part["id"] = part.get("id") or self._oldest(part.get("name"), made, answered)
+                answered.add(part["id"])
+
+    def _oldest(self, name: object, made: Iterable[Mapping[str, Any]], answered: Container[str]) -> str:
+        """The id of the first call of a tool that waits for its result, of those ``made`` in the same message or open.
+
+        What is ``answered`` has its result in that message. UsageError when there is none.
+        """
+        if not isinstance(name, str):
+            raise UsageError("a tool result has neither the id of its call nor the name of its tool")
+
+        def waiting() -> str | None:
+            ours = (str(call["id"]) for call in made if call.get("name") == name)
+            found = (*ours, *(call_id for call_id, call in self._open.items() if call["name"] == name))
+            return next((call_id for call_id in found if call_id not in answered), None)
+
+        call_id = waiting()
+        if call_id is None:
+            self._read_all()
+            call_id = waiting()
+        if call_id is None:
+            raise UsageError(f"a result of tool {name!a:.80} has no id, and no call of that tool is open")
+        return call_id
+
+    def _read_all(self) -> None:
+        if not self._whole:
+            self._open = {call["id"]: dict(call) for call in self._read()}
+            self._whole = True
 
     def open(self, call_id: str) -> Mapping[str, Any]:
         """The open call of that id. UsageError when there is none."""
-        if call_id not in self._open and not self._whole:
-            self._open = {call["id"]: dict(call) for call in self._read()}
-            self._whole = True
+        if call_id not in self._open:
+            self._read_all()
         call = self._open.get(call_id)
         if call is None:
             raise UsageError(f"call {call_id!a:.80} is not open: there is no such call, or it has its result")

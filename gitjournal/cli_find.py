@@ -90,13 +90,10 @@ def _ask(app: App, journal: Journal, question: Callable[[sqlite3.Connection], T]
         return ask(journal, question, say=say, progress=_counted(progress))
 
 
-def forgotten(app: App, journal: Journal) -> bool:
-    """Let the index forget what was erased or deleted; say so when it cannot now."""
-    from gitjournal.index import forget
-
-    if why := forget(journal):
+def still_indexed(app: App, why: str) -> None:
+    """Say why the index could not forget what was erased or deleted, if it could not."""
+    if why:
         app.note(f"the index may hold what was said until gj sessions or gj search is run again: {why}")
-    return not why
 
 
 @click.command(short_help="Make the index of sessions and words anew.")
@@ -317,6 +314,8 @@ def search(
         app.note(f"{told} not looked into, because of damage: gj sessions says why")
     if not hits:
         app.note("nothing found; in languages that put no spaces between words, gj grep finds parts of a text")
+        if index_query.is_foreign(text):
+            app.note("NOT, NEAR and title: are words like others: leave out with -word, look in titles with --in title")
     if missed or not hits:
         click.get_current_context().exit(FAILED)
 

@@ -22,7 +22,7 @@ from gitjournal.cli_base import (
     pass_app,
     standard_input,
 )
-from gitjournal.cli_find import forgotten
+from gitjournal.cli_find import still_indexed
 from gitjournal.cli_names import By, find_branch
 from gitjournal.cli_proof import opened
 from gitjournal.errors import JournalError, LeaseHeld, Refused, StorageError, UsageError
@@ -212,7 +212,7 @@ def label(
 @pass_app
 def archive(app: App, name: str, as_json: bool) -> None:
     """Put a session away: lists and searches leave it out, and it cannot be resumed until gj unarchive."""
-    _change(app, name, lambda session: _put_away(session, True), as_json, archived=True)
+    _change(app, name, lambda session: session.update(archived=True, actor=_WHO), as_json, archived=True)
 
 
 @click.command(short_help="Take a session back that was put away.")
@@ -222,16 +222,7 @@ def archive(app: App, name: str, as_json: bool) -> None:
 @pass_app
 def unarchive(app: App, name: str, as_json: bool) -> None:
     """Take a session back that gj archive put away."""
-    _change(app, name, lambda session: _put_away(session, False), as_json, archived=False)
-
-
-def _put_away(session: Session, archived: bool) -> Appended:
-    from gitjournal.state import fold
-
-    # A branch has no say in it, and `update` refuses it.
-    if session.name.branch == TRUNK and fold(session.chain.events(), history=False).archived is archived:
-        raise Refused(f"{session.name} is {'archived already' if archived else 'not archived'}; nothing was written")
-    return session.update(archived=archived, actor=_WHO)
+    _change(app, name, lambda session: session.update(archived=False, actor=_WHO), as_json, archived=False)
 
 
 @click.command(short_help="Say that a session is over for good.")
@@ -306,12 +297,13 @@ def delete(app: App, name: str, reason: str | None, dry_run: bool, yes: bool, as
 def _forget(app: App, journal: Journal, done: Deleted) -> None:
     """Tell the index that these branches are gone, and the memory of verifications that somebody wanted it."""
     from gitjournal.cli_given import memory
+    from gitjournal.index import forget
     from gitjournal.refs import Name
 
     # Where nothing can be written, gj verify says that they are gone.
     with suppress(StorageError, UsageError):
         memory(journal).drop(Name(done.plan.session, branch) for branch in done.plan.branches)
-    forgotten(app, journal)
+    still_indexed(app, forget(journal))
 
 
 def _session(journal: Journal, name: str) -> str:

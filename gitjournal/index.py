@@ -107,11 +107,11 @@ def forget(journal: Journal) -> str:
     """Let the index, if there is one, forget what was erased or deleted. Why it could not; else empty."""
     path = index_db.place(journal.path)
     try:
-        if not index_db.clear_away(path, own=False):
-            return "another process is making a new one"
-        return _forgotten(journal, path) if path.exists() else ""
+        alone = index_db.clear_away(path)
+        why = _forgotten(journal, path) if path.exists() else ""
     except (StorageError, Unusable, OSError) as error:
         return index_db.reason(error)
+    return why or ("" if alone else "another process is making a new one")
 
 
 def _forgotten(journal: Journal, path: Path) -> str:
@@ -205,7 +205,7 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
 
     with suppress(OSError):
         # What was said is in them as well.
-        index_db.clear_away(index_db.place(journal.path), own=False)
+        index_db.clear_away(index_db.place(journal.path))
     if found.loose > MANY_LOOSE:
         # They would have to be opened one by one by everybody who looks.
         with suppress(StorageError):
@@ -273,19 +273,13 @@ def _temporary(journal: Journal, progress: Progress) -> sqlite3.Connection:
 def rebuild(journal: Journal, *, progress: Progress = _quiet) -> Rebuilt:
     """Make the index anew, in one pass over all events. StorageError: then the old one is still there."""
     path = index_db.place(journal.path)
-    made = path.with_name(f"{path.name}.{os.getpid()}.new")
     with disk_errors(f"make {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        index_db.clear_away(path, own=True)
-    db = index_db.create(made, index_db.page_of(path) or _page(journal))
-    try:
+        index_db.clear_away(path)
+    with index_db.making(path) as made, closing(index_db.create(made, index_db.page_of(path) or _page(journal))) as db:
         _fill(journal, db, progress)
         done = _counted(db)
         index_db.put_in_place(db, made, path)
-    finally:
-        db.close()
-        with suppress(OSError):
-            made.unlink(missing_ok=True)
     return done
 
 
@@ -302,11 +296,11 @@ def _fill(journal: Journal, db: sqlite3.Connection, progress: Progress) -> None:
         with suppress(StorageError):
             journal.store.pack_refs()
     found = look(journal.store)
-    # Before the indexer: that begins a thread, and a process of several threads is not copied.
-    with reading(journal.store):
-        _index_all(journal, db, found, progress)
-    _stamp(db, found)
     try:
+        # Before the indexer: that begins a thread, and a process of several threads is not copied.
+        with reading(journal.store):
+            _index_all(journal, db, found, progress)
+        _stamp(db, found)
         index_db.complete(db)
     except sqlite3.Error as error:
         raise StorageError(f"the index cannot be written: {index_db.reason(error)}") from None

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from gitjournal.errors import StorageError
 from gitjournal.index_text import COLUMNS
+from gitjournal.lease import locked
 
 #: Counts up when the tables below, or what stands in them, change their meaning.
 SCHEMA = 3
@@ -26,6 +27,10 @@ PATIENCE = 2.0
 SEQ_BITS = 27
 #: Bytes of a page; with small ones the many tables of a small index take less room.
 SMALL_PAGE, LARGE_PAGE = 1024, 4096
+#: What SQLite keeps beside a database.
+_BESIDE = ("-wal", "-shm", "-journal")
+#: What a database that cannot be read raises: of a damaged schema, Python cannot always decode what SQLite says.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 #: What a word is.
 TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
 
@@ -95,8 +100,7 @@ def open_file(path: Path) -> sqlite3.Connection | None:
     try:
         if not path.exists():
             return None
-        if path.is_symlink() or not path.is_file():
-            # What it leads to is somebody else's.
+        if not _is_own(path):
             raise Unusable("it is no file of its own", mend=True)
         db = _connect(path)
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -111,13 +115,20 @@ def open_file(path: Path) -> sqlite3.Connection | None:
             raise Unusable("it was not finished", mend=True)
     except OSError as error:
         raise Unusable(reason(error), mend=False) from None
-    except sqlite3.Error as error:
+    except _ERRORS as error:
         _close(db)
         raise Unusable(reason(error), mend=not is_busy(error)) from None
     except Unusable:
         _close(db)
         raise
     return db
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a database and what is beside it are files: what a link leads to is somebody else's."""
+    beside = (path.with_name(path.name + suffix) for suffix in _BESIDE)
+    files = [path, *(one for one in beside if os.path.lexists(one))]
+    return all(one.is_file() and not one.is_symlink() for one in files)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -127,8 +138,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         # Says that the file is none of ours before a pragma changes it.
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         prepare(db)
-    except sqlite3.OperationalError as error:
+    except _ERRORS as error:
         db.close()
+        if not isinstance(error, sqlite3.OperationalError):
+            raise
         wal = path.with_name(f"{path.name}-wal")
         # In a folder that cannot be written, a file whose last user closed it is whole by itself.
         if is_busy(error) or (wal.exists() and wal.stat().st_size):
@@ -149,12 +162,12 @@ def prepare(db: sqlite3.Connection) -> None:
 
 
 def page_of(path: Path) -> int:
-    """The size of the pages of the database at ``path``; 0 when there is none."""
-    with suppress(OSError):
-        if path.is_file():
-            with path.open("rb") as file:
-                header = file.read(18)
-            return int.from_bytes(header[16:]) if header.startswith(b"SQLite format 3\0") else 0
+    """The size of the pages of the index at ``path``; 0 when there is none that can be read."""
+    # SQLite is asked: to close a file that we opened would let go of the locks that this process has on it.
+    with suppress(OSError, Unusable, *_ERRORS):
+        if db := _to_replace(path):
+            with closing(db):
+                return int(db.execute("PRAGMA page_size").fetchone()[0])
     return 0
 
 
@@ -165,6 +178,7 @@ def create(path: Path | None, page: int = LARGE_PAGE) -> sqlite3.Connection:
 
     StorageError where the disk refuses, or this Python's SQLite has no FTS5.
     """
+    db = None
     try:
         if path is not None:
             # For its owner only, as all that says what was said.
@@ -181,6 +195,7 @@ def create(path: Path | None, page: int = LARGE_PAGE) -> sqlite3.Connection:
         db.execute("INSERT INTO words(words, rank) VALUES ('automerge', 16)")
         db.execute("BEGIN")
     except (sqlite3.Error, OSError) as error:
+        _close(db)
         raise StorageError(f"an index cannot be made: {reason(error)}") from None
     return db
 
@@ -194,12 +209,14 @@ def complete(db: sqlite3.Connection) -> None:
 def put_in_place(fresh: sqlite3.Connection, made: Path, path: Path) -> None:
     """Give a finished index, whose file is ``made``, its place. Who reads the old one goes on. StorageError."""
     try:
-        if not _poured(fresh, path):
-            fresh.close()
-            remove(path)
-            made.replace(path)
-            with closing(sqlite3.connect(path, isolation_level=None)) as db:
-                db.execute("PRAGMA journal_mode = WAL")
+        # Of several that find none there, one puts its file there and the others give that their content.
+        with locked(path.with_name(f"{path.name}.lock")):
+            if not _poured(fresh, path):
+                fresh.close()
+                remove(path)
+                made.replace(path)
+                with closing(sqlite3.connect(path, isolation_level=None)) as db:
+                    db.execute("PRAGMA journal_mode = WAL")
     except Unusable as fault:
         raise StorageError(f"{path} cannot be replaced: {fault}") from None
     except (sqlite3.Error, OSError) as error:
@@ -220,7 +237,7 @@ def _poured(fresh: sqlite3.Connection, path: Path) -> bool:
         fresh.backup(live, progress=_deadline(path))
         live.execute("PRAGMA journal_mode = WAL")
         settle(live)
-    except sqlite3.Error as error:
+    except _ERRORS as error:
         if not _is_no_database(error):
             raise
         return False
@@ -236,7 +253,7 @@ def _to_replace(path: Path) -> sqlite3.Connection | None:
     except Unusable as fault:
         if not fault.mend:
             raise
-    if path.is_symlink() or not path.is_file():
+    if not _is_own(path):
         return None
     db = _connect(path)
     if db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
@@ -257,8 +274,9 @@ def _deadline(path: Path) -> Callable[[int, int, int], None]:
     return tried
 
 
-def _is_no_database(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
+def _is_no_database(error: Exception) -> bool:
+    name = getattr(error, "sqlite_errorname", "")
+    return isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT"))
 
 
 def settle(db: sqlite3.Connection) -> bool:
@@ -268,35 +286,39 @@ def settle(db: sqlite3.Connection) -> bool:
 
 def remove(path: Path) -> None:
     """Remove an index with what SQLite keeps beside it. OSError."""
-    for suffix in ("-wal", "-shm", "-journal", ""):
+    for suffix in (*_BESIDE, ""):
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).unlink()
 
 
-def clear_away(path: Path, *, own: bool) -> bool:
-    """Remove unfinished indexes (``<name>.<pid>.new``) of processes that are no more, and (``own``) of this one.
-
-    Whether none is left. OSError.
-    """
-    none = True
-    for made in path.parent.glob(f"{path.name}.*.new"):
-        pid = made.name.split(".")[-2]
-        if pid.isascii() and pid.isdigit() and (own if int(pid) == os.getpid() else not _runs(int(pid))):
-            made.unlink(missing_ok=True)
-        else:
-            none = False
-    return none
+@contextmanager
+def making(path: Path) -> Iterator[Path]:
+    """A name for a new index until it has its place: one of its own for each thread and process. StorageError."""
+    made = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
+    with locked(_makers(path), shared=True):
+        try:
+            yield made
+        finally:
+            with suppress(OSError):
+                made.unlink(missing_ok=True)
 
 
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        # Somebody else's.
+def clear_away(path: Path) -> bool:
+    """Remove unfinished indexes (``<name>.<...>.new``) that nobody makes any more. Whether none is left. OSError."""
+    left = [*path.parent.glob(f"{path.name}.*.new")]
+    if not left:
         return True
-    return True
+    from gitjournal.tiers import only_one
+
+    with only_one(_makers(path)) as alone:
+        for made in left if alone else ():
+            made.unlink(missing_ok=True)
+    return alone
+
+
+def _makers(path: Path) -> Path:
+    """What all who make an index have locked: a process ends, and its number may be another one's the next day."""
+    return path.with_name(f"{path.name}.new.lock")
 
 
 def is_busy(error: Exception) -> bool:

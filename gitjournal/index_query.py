@@ -28,7 +28,8 @@ _MOST_WORDS = 64
 # Values of one statement; SQLite takes 32,766.
 _AT_ONCE = 5000
 _TOKEN = re.compile(r'(-?)"([^"]*)"(\*?)|(-?)([^\s"]+)|(")')
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[^\W_]")
+_FOREIGN = re.compile(rf"\bNOT\b|\bNEAR\b|\b(?:{'|'.join(COLUMNS)})\s*:")
 _LEAST = 2
 _SEQ = (1 << SEQ_BITS) - 1
 _AWAY = "(SELECT session FROM session WHERE archived)"
@@ -197,6 +198,11 @@ def _phrase(text: str, star: str) -> str:
     return f'"{clean}"{" *" if star else ""}' if _WORD.search(clean) else ""
 
 
+def is_foreign(text: str) -> bool:
+    """Whether a search looks as if operators of FTS5 were meant, which `match` takes for words."""
+    return bool(_FOREIGN.search(text))
+
+
 def search(
     db: sqlite3.Connection,
     journal: Journal,
@@ -216,11 +222,25 @@ def search(
     archived = archived or bool(session)
     where, values = _narrowed(session, since, archived)
     try:
-        best = _best(db, index_rank.scores(db, query, index_rank.Filter(where, values, session)), limit)
+        scores = index_rank.scores(db, query, index_rank.Filter(where, values, session))
     except sqlite3.OperationalError as error:
         if "fts5" not in str(error):
             raise
         raise UsageError(f"{text[:80]!r} cannot be searched for: {error}") from None
+    rows = limit
+    while True:
+        best = _best(db, scores, rows)
+        hits = _hits(db, journal, query, best, session, archived)
+        if len(hits) >= limit or len(best) == len(scores):
+            return hits[:limit]
+        # Some are the same hit, or cannot be read any more.
+        rows *= 2
+
+
+def _hits(
+    db: sqlite3.Connection, journal: Journal, query: str, best: Mapping[int, _Place], session: str, archived: bool
+) -> list[Hit]:
+    """What rows say, the best first."""
     held = {row: name for row in best if (name := _holder(db, row, session, archived))}
     said = snippets(journal, query, {row: (name, row & _SEQ) for row, name in held.items()})
     hits: dict[tuple[_Place, str], Hit] = {}
@@ -232,7 +252,7 @@ def search(
         known = hits.setdefault((place, one.text), hit)
         if _listed(name) < _listed(known.name):
             hits[place, one.text] = hit
-    return [hits[key] for key in sorted(hits, key=lambda key: (*key[0].rank, _listed(hits[key].name), key[1]))][:limit]
+    return [hits[key] for key in sorted(hits, key=lambda key: (*key[0].rank, _listed(hits[key].name), key[1]))]
 
 
 class _Place(NamedTuple):

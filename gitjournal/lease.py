@@ -176,13 +176,16 @@ def _lock(fd: int) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Be alone among all threads and processes that lock ``path``; waits for them. A crash frees the lock."""
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Be alone among all threads and processes that lock ``path``; waits for them. A crash frees the lock.
+
+    Those that lock it ``shared`` are not alone: they keep out only who wants to be.
+    """
     with disk_errors(f"lock {path}"):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with disk_errors(f"lock {path}"):
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
         # A child forked meanwhile has the descriptor too, and would go on holding the lock.

@@ -177,12 +177,14 @@ class Session:
     def message(self, role: str, content: object, *, name: str | None = None, actor: str | None = None) -> Appended:
         """A message of role ``user``, ``system``, ``assistant`` or ``tool``. ``actor``: who it is from.
 
-        Results of tools in it are of open calls, one of each: UsageError else, as of `tool_result`.
+        Results of tools in it are of open calls, one of each: UsageError else, as of `tool_result`. One without an id
+        is that of the oldest open call of the tool that it names.
         Refused after `terminate`, as are `model_response`, `tool_call`, `turn`, `wake` and a second `terminate`.
         """
         self._check_goes_on()
-        data = self._named(drafts.message(role, content, name))
+        data = drafts.message(role, content, name)
         with self._lock:
+            self._calls.give_ids(data["parts"])
             self._calls.check_answers(data["parts"])
             return self._record("message", data, actor or (role if role in ("user", "assistant") else "host"))
 
@@ -203,23 +205,13 @@ class Session:
         """
         self._check_goes_on()
         named = {"id": id, "model": model, "finish_reason": finish_reason, "provider": provider}
-        data = self._named(drafts.response(content, usage=usage, **named))
+        data = drafts.response(content, usage=usage, **named)
+        parts = data.get("parts", ())
         with self._lock:
+            self._calls.give_ids(parts)
             # A provider that runs tools of its own says their results itself.
-            self._calls.check_answers(data.get("parts", ()))
+            self._calls.check_answers(parts)
             return self._record("model.response", data, "assistant")
-
-    def _named(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Parts with an id where a model or server gave none: a call gets a new one, a result that of its tool's call.
-
-        Without an id nobody could tell which result is whose.
-        """
-        for part in data.get("parts", ()):
-            if part["type"] == "tool_call" and not part.get("id"):
-                part["id"] = calls.new_id()
-            elif part["type"] == "tool_call_response" and not part.get("id"):
-                part["id"] = self._calls.oldest(part.get("name"))
-        return data
 
     def error(self, what: str | BaseException, *, type: str | None = None, where: str | None = None) -> Appended:  # noqa: A002
         """Something that failed: a text or an exception, whose class is its ``type``."""
@@ -309,14 +301,22 @@ class Session:
         remove_labels: Iterable[str] | None = None,
         actor: str = "host",
     ) -> Appended:
-        """Several of the following in one event. UsageError when nothing is given."""
+        """Several of the following in one event. UsageError when nothing is given.
+
+        Refused when it only says ``archived``, and the session is so already: the branch is read for that.
+        """
         data = drafts.update(
             title=title, summary=summary, archived=archived, add_labels=add_labels, remove_labels=remove_labels
         )
         if archived is not None and self.name.branch != TRUNK:
             session = Name(self.name.session)
             raise UsageError(f"{self.name} is one branch; archived is a whole session: name {session}")
-        return self._record("session.update", data, actor)
+        with self._lock:
+            if data.keys() == {"archived"} and fold(self.chain.events(), history=False).archived is archived:
+                raise Refused(
+                    f"{self.name} is {'archived already' if archived else 'not archived'}; nothing was written"
+                )
+            return self._record("session.update", data, actor)
 
     def title(self, text: str) -> Appended:
         """Name the session: one line of at most 200 characters; "" removes the title."""
@@ -335,11 +335,14 @@ class Session:
         return self.update(remove_labels=labels)
 
     def archive(self) -> Appended:
-        """Put the session away, with all its branches: lists leave it out, and it is not resumed. On the trunk only."""
+        """Put the session away, with all its branches: lists leave it out, and it is not resumed. On the trunk only.
+
+        Refused when it is archived already.
+        """
         return self.update(archived=True)
 
     def unarchive(self) -> Appended:
-        """Take the session back. On the trunk only."""
+        """Take the session back. On the trunk only. Refused when it is not archived."""
         return self.update(archived=False)
 
     def terminate(self, reason: str | None = None, *, actor: str = "host") -> Appended:

@@ -99,6 +99,14 @@ event = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(("said", "errors"), [(True, 1), (False, 0), ("false", 0), (1, 0), (None, 0)])
+def test_a_result_has_failed_if_it_says_true_and_nothing_else(journal: Journal, said: object, errors: int) -> None:
+    with journal.session("s", create=True) as s:
+        s.append("tool.result", {"id": "c", "response": "x", "is_error": said})
+        s.append("tool.result", {"parts": [{"type": "tool_call_response", "id": "d", "is_error": said}]})
+    assert used(journal).tool_errors == 2 * errors
+
+
 @settings(max_examples=60)
 @given(st.lists(event, max_size=25))
 def test_a_single_line_has_the_counters_of_its_state(
@@ -253,6 +261,18 @@ def test_a_renamed_branch_keeps_its_sub_sessions(journal: Journal) -> None:
     # A new branch of the old name has it, as it says.
     journal.branch("p", 2, "b")
     assert scope(journal, "p", "b").below == ("c",) and not scope(journal, "p", "bbb").below
+
+
+def test_a_branch_has_not_the_sub_sessions_of_the_one_that_it_was_made_from(journal: Journal) -> None:
+    record(journal, "p", say())
+    journal.branch("p", 2, "b")
+    start = {"source": "http", "parent": {"session": "p", "branch": "b"}}
+    record(journal, "c", response("r1", 7, 7), start=start)
+    journal.branch("p/b", 3, "from-b")
+    assert scope(journal, "p", "b").below == ("c",) and not scope(journal, "p", "from-b").below
+    # Nor when that is gone.
+    branches.delete(journal, "p/b", force=True)
+    assert not scope(journal, "p", "from-b").below
 
 
 def test_a_sub_session_that_cannot_be_read_is_not_left_out_in_silence(gj: Gj, place: Path) -> None:

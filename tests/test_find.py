@@ -279,6 +279,13 @@ def test_bad_searches_are_one_line(gj: Gj, filled: Journal, words: list[str]) ->
     assert len([line for line in result.stderr.splitlines() if line.startswith("gj: ")]) == 1
 
 
+@pytest.mark.parametrize("text", ["cache NOT slow", "NEAR(cache slow, 3)", "title:why"])
+def test_who_means_operators_of_the_database_is_told_ours(gj: Gj, filled: Journal, text: str) -> None:
+    result = gj("search", text, ok=False)
+    assert (result.exit_code, result.stdout) == (1, "") and "leave out with -word" in result.stderr
+    assert "-word" not in gj("search", "not there", ok=False).stderr
+
+
 def test_a_search_in_one_branch_is_refused(gj: Gj, filled: Journal) -> None:
     found = gj("search", "cache", "--session", "fix-cache").stdout
     assert found and gj("search", "cache", "--session", "fix-ca").stdout == found

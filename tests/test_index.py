@@ -8,8 +8,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, cast
 from zlib import decompress
@@ -654,6 +655,17 @@ def test_what_was_set_back_is_taken_out_without_reading_all(filled: Journal, mon
     check_grown(filled)
 
 
+def test_an_index_in_which_another_event_stands_in_the_place_of_one_that_goes_is_made_anew(filled: Journal) -> None:
+    asked = Asked(filled)
+    with filled.session("s") as s:
+        s.append("message", said("theta"), actor="user")
+    assert asked.search("theta") == ["s@8"]
+    _execute(file_of(filled), "UPDATE stamp SET ts = ts + 1")
+    git("update-ref", "refs/heads/s/main", "refs/heads/s/main~2", cwd=filled.path)
+    assert asked.search("theta") == [] and asked.search("epsilon") == ["s@6"]
+    check_grown(filled)
+
+
 def test_what_git_has_collected_before_the_index_looked_is_gone_from_it(filled: Journal) -> None:
     asked = Asked(filled)
     with filled.session("s") as s:
@@ -706,7 +718,9 @@ def test_the_words_of_a_deleted_session_are_gone(filled: Journal) -> None:
     assert asked.search(SECRET) == [] and SECRET.encode() not in everything(filled)
 
 
-@pytest.mark.parametrize("kind", ["whole", "deleted", "older", "spoiled pages", "without a table", "many"])
+@pytest.mark.parametrize(
+    "kind", ["whole", "deleted", "older", "spoiled pages", "a schema that is no text", "without a table", "many"]
+)
 def test_the_index_forgets_whatever_state_it_is_in(filled: Journal, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with filled.session("s") as s:
         s.append("message", said(SECRET), actor="user")
@@ -733,19 +747,19 @@ def test_who_keeps_the_index_from_forgetting_is_named(
         s.append("message", said(SECRET), actor="user")
     assert Asked(filled).search(SECRET)
     other = sqlite3.connect(file_of(filled), isolation_level=None)
-    made = file_of(filled).with_name(f"index.sqlite.{os.getppid()}.new")
-    if how == "maker":
+    maker = index_db.making(file_of(filled)) if how == "maker" else nullcontext(file_of(filled))
+    with maker as made:
         made.touch()
-    elif how == "newer":
-        other.execute("PRAGMA user_version = 99")
-    else:
-        other.execute("BEGIN" if how == "reader" else "BEGIN IMMEDIATE")
-        other.execute("SELECT * FROM meta").fetchone()
-    git("update-ref", "-d", "refs/heads/t/main", cwd=filled.path)
-    told = {"newer": "newer version", "reader": "another process reads it", "writer": "locked", "maker": "a new one"}
-    assert told[how] in index.forget(filled)
+        if how == "newer":
+            other.execute("PRAGMA user_version = 99")
+        elif how != "maker":
+            other.execute("BEGIN" if how == "reader" else "BEGIN IMMEDIATE")
+            other.execute("SELECT * FROM meta").fetchone()
+        git("update-ref", "-d", "refs/heads/t/main", cwd=filled.path)
+        told = {"newer": "newer version", "reader": "process reads it", "writer": "locked", "maker": "a new one"}
+        assert told[how] in index.forget(filled)
+        assert made.exists() and (how != "maker" or SECRET.encode() not in everything(filled))
     other.close()
-    made.unlink(missing_ok=True)
     assert how == "newer" or (index.forget(filled) == "" and SECRET.encode() not in everything(filled))
 
 
@@ -767,6 +781,14 @@ def _spoil(path: Path) -> None:
     path.write_bytes(raw)
 
 
+def _undecodable(path: Path) -> None:
+    """A name in the schema that is no UTF-8: Python cannot say what SQLite says of it."""
+    raw = bytearray(path.read_bytes())
+    at = raw.index(b"CREATE TABLE meta")
+    raw[at - 5] = raw[at + 3] = 0xF3
+    path.write_bytes(raw)
+
+
 def _execute(path: Path, *statements: str) -> None:
     with sqlite3.connect(path) as db:
         for one in statements:
@@ -780,6 +802,7 @@ FILES = {
     "truncated": _cut,
     "garbage": lambda path: path.write_bytes(b"no database at all" * 1000),
     "spoiled pages": _spoil,
+    "a schema that is no text": _undecodable,
     "another program's": lambda path: (path.unlink(), _execute(path, "CREATE TABLE x(y)")),
     "older": lambda path: _execute(path, "PRAGMA user_version = 0"),
     "never finished": lambda path: _execute(path, "DELETE FROM meta"),
@@ -918,6 +941,23 @@ def test_a_folder_in_the_place_of_the_index_is_one_line(filled: Journal) -> None
     assert asked.notes[-1] == f"working without an index: {file_of(filled)} cannot be written: Is a directory"
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_a_link_in_the_place_of_what_sqlite_keeps_beside_the_index_is_mended(
+    filled: Journal, tmp_path: Path, suffix: str
+) -> None:
+    right = rows_of(filled)
+    beside = file_of(filled).with_name(f"index.sqlite{suffix}")
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(tmp_path / "nothing")
+    asked = Asked(filled)
+    assert [(row["session"], row["events"]) for row in asked.sessions()] == right
+    assert asked.notes == ["the index cannot be used: it is no file of its own; making a new one"]
+    asked.notes.clear()
+    assert asked.search("gamma") == ["s@4"] and not asked.notes
+    assert not beside.is_symlink() and not (tmp_path / "nothing").exists()
+    check_grown(filled)
+
+
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "another name", "pipe"])
 @pytest.mark.parametrize("how", ["ask", "rebuild"])
 def test_a_database_of_somebody_else_in_the_place_of_the_index_keeps_what_it_has(
@@ -1001,37 +1041,136 @@ def test_a_rebuild_that_is_cut_leaves_the_old_one(filled: Journal, monkeypatch: 
     monkeypatch.undo()
     asked = Asked(filled)
     assert [(row["session"], row["events"]) for row in asked.sessions()] == right and not asked.notes
-    assert {path.name for path in file_of(filled).parent.glob("index.sqlite*")} <= {
-        "index.sqlite", "index.sqlite-wal", "index.sqlite-shm"}  # fmt: skip
+    known = {f"index.sqlite{suffix}" for suffix in ("", "-wal", "-shm", ".lock", ".new.lock")}
+    assert {path.name for path in file_of(filled).parent.glob("index.sqlite*")} <= known
 
 
-def test_what_a_rebuild_left_that_was_killed_is_cleared_away(filled: Journal) -> None:
+def left_behind(journal: Journal) -> set[str]:
+    return {path.name for path in file_of(journal).parent.glob("*.new")}
+
+
+@pytest.mark.parametrize("how", ["rebuild", "refresh", "forget"])
+def test_what_a_rebuild_left_that_was_killed_is_cleared_away_though_its_number_runs_again(
+    filled: Journal, how: str
+) -> None:
     rows_of(filled)
-    dead = fork_that_ended()
-    names = [f"index.sqlite.{pid}.new" for pid in (dead, os.getpid(), os.getppid())]
-    for name in names:
-        (file_of(filled).parent / name).touch()
-    index.rebuild(filled)
-    assert {path.name for path in file_of(filled).parent.glob("*.new")} == {names[2]}
-
-
-def test_what_a_killed_rebuild_left_goes_with_the_next_refresh(filled: Journal) -> None:
-    rows_of(filled)
-    names = [f"index.sqlite.{pid}.new" for pid in (fork_that_ended(), os.getpid(), os.getppid())]
-    for name in names:
-        (file_of(filled).parent / name).touch()
+    # As older versions named it, and as it is named now.
+    for made in (os.getpid(), os.getppid(), 1, "0123456789abcdef"):
+        file_of(filled).with_name(f"index.sqlite.{made}.new").touch()
     with filled.session("s") as s:
         s.append("message", said("theta"))
+    {"rebuild": index.rebuild, "refresh": rows_of, "forget": index.forget}[how](filled)
+    assert left_behind(filled) == set()
+
+
+@pytest.mark.parametrize("how", ["rebuild", "refresh"])
+def test_what_another_thread_or_process_is_making_stays(filled: Journal, how: str) -> None:
     rows_of(filled)
-    # A thread of this process may be making one.
-    assert {path.name for path in file_of(filled).parent.glob("*.new")} == set(names[1:])
+    with index_db.making(file_of(filled)) as made:
+        made.touch()
+        with filled.session("s") as s:
+            s.append("message", said("theta"))
+        {"rebuild": index.rebuild, "refresh": rows_of}[how](filled)
+        assert left_behind(filled) == {made.name}
+    assert left_behind(filled) == set()
 
 
-def fork_that_ended() -> int:
-    """The pid of a process that is no more."""
-    run = subprocess.Popen(["true"])
-    run.wait()
-    return run.pid
+def test_an_index_that_is_killed_while_it_is_made_is_cleared_away(filled: Journal) -> None:
+    rows_of(filled)
+    script = (
+        "import os, sys, gitjournal; from gitjournal import index; index._stamp = lambda *_: os.kill(os.getpid(), 9);"
+        "index.rebuild(gitjournal.open(sys.argv[1]))"
+    )
+    assert subprocess.run([sys.executable, "-c", script, filled.path], check=False).returncode == -9
+    assert len(left_behind(filled)) == 1
+    assert index.forget(filled) == "" and left_behind(filled) == set()
+
+
+def test_an_index_that_cannot_even_begin_leaves_nothing(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_db, "_TABLES", "no SQL")
+    with pytest.raises(StorageError, match="cannot be made"):
+        index.rebuild(filled)
+    assert left_behind(filled) == set()
+
+
+def test_a_database_that_fails_while_an_index_is_made_is_one_line(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(index_build, "Segments", refuse)
+    with pytest.raises(StorageError, match="cannot be written: disk I/O error"):
+        index.rebuild(filled)
+    with pytest.raises(StorageError, match="cannot be written: disk I/O error"):
+        rows_of(filled)
+
+
+def test_threads_that_ask_at_once_make_one_index(filled: Journal) -> None:
+    found: list[object] = []
+
+    def look(number: int) -> None:
+        try:
+            if number == 0:
+                index.rebuild(filled)
+            asked = Asked(gitjournal.open(filled.path))
+            found.append((len(asked.sessions()), asked.search("gamma"), asked.notes))
+        except Exception as error:
+            found.append(error)
+
+    for _ in range(5):
+        index_db.remove(file_of(filled))
+        threads = [threading.Thread(target=look, args=(number,)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [(2, ["s@4"], [])] * 25
+    check_grown(filled)
+
+
+def test_of_two_that_find_no_index_one_does_not_take_the_file_of_the_other_away(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, reader = index_db.remove, list[sqlite3.Connection]()
+
+    def make() -> None:
+        index.rebuild(filled)
+        ours = index_db.open_file(file_of(filled))
+        assert ours is not None
+        reader.append(ours)
+
+    other = threading.Thread(target=make)
+
+    def remove(path: Path) -> None:
+        """Meanwhile the other one, unless it is kept waiting, has its index in place and open."""
+        monkeypatch.setattr(index_db, "remove", taken)
+        other.start()
+        other.join(1)
+        taken(path)
+
+    monkeypatch.setattr(index_db, "remove", remove)
+    index.rebuild(filled)
+    other.join()
+    with closing(reader[0]) as db:
+        # SQLite refuses that of a file that is not in its place any more.
+        db.execute("INSERT INTO meta VALUES ('ours', 'x')")
+    check_grown(filled)
+
+
+def test_a_rebuild_keeps_the_locks_that_this_process_has_on_the_index(filled: Journal) -> None:
+    """A system lets go of all locks of a process on a file when that closes it once (SQLite, howtocorrupt 2.2)."""
+    rows_of(filled)
+    script = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None);"
+        "db.execute('BEGIN IMMEDIATE')"
+    )
+    with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("BEGIN IMMEDIATE")
+        assert index_db.page_of(file_of(filled)) == index_db.SMALL_PAGE
+        other = subprocess.run([sys.executable, "-c", script, file_of(filled)], check=False, stderr=subprocess.PIPE)
+        assert b"locked" in other.stderr
 
 
 def test_a_session_that_cannot_be_read_is_listed_and_found_again_when_mended(filled: Journal) -> None:
@@ -1067,6 +1206,7 @@ QUERIES = [
     ("alpha NEAR question", []),
     ("alpha NOT question", []),
     ("text:alpha", []),
+    ("_ alpha __", ["s@2"]),
     ("timeout", ["s@7"]),
     ("shell run", ["s@3"]),
 ]
@@ -1233,6 +1373,21 @@ def test_of_equal_hits_the_newest_are_shown_whenever_they_were_indexed(asked: As
     assert grown == [["z@2"], ["z@2", "m@2"], ["z@2", "m@2", "a@2"]]
     index.rebuild(asked.journal)
     assert [asked.search("zebra", limit=limit) for limit in (1, 2, 9)] == grown
+
+
+def test_as_many_are_found_as_are_wanted_where_a_line_is_there_with_and_without_an_erased_payload(
+    asked: Asked, tmp_path: Path
+) -> None:
+    journal = asked.journal
+    at(asked, "s", 1, *["the same zebra"] * 10)
+    git("clone", "-q", "--mirror", journal.path, tmp_path / "before")
+    erase.erase(journal, "s", [2], "asked for")
+    git("fetch", "-q", tmp_path / "before", "+refs/heads/s/main:refs/heads/s/before", cwd=journal.path)
+    every = asked.search("zebra")
+    assert len(every) == 10
+    for limit in range(1, 11):
+        assert asked.search("zebra", limit=limit) == every[:limit]
+    check_grown(journal)
 
 
 def test_of_too_many_hits_those_of_the_sessions_that_were_written_last_are_ranked(

@@ -107,7 +107,7 @@ RECORDED: list[tuple[Callable[[Session], object], str, str, Mapping[str, Any]]] 
     (lambda s: s.label("b", "a", "b"), "session.update", "host", {"add_labels": ["a", "b"]}),
     (lambda s: s.unlabel("a"), "session.update", "host", {"remove_labels": ["a"]}),
     (lambda s: s.archive(), "session.update", "host", {"archived": True}),
-    (lambda s: s.unarchive(), "session.update", "host", {"archived": False}),
+    (lambda s: s.update(archived=False, title="x"), "session.update", "host", {"archived": False, "title": "x"}),
     (lambda s: s.terminate("done"), "session.terminate", "host", {"reason": "done"}),
     (lambda s: s.terminate(), "session.terminate", "host", {}),
     (lambda s: s.interrupt("stop"), "session.interrupt", "host", {"reason": "stop"}),
@@ -1035,6 +1035,60 @@ def test_a_response_has_results_of_tools_that_the_provider_ran_and_no_others(s: 
     s.model_response([{"type": "tool_call", "id": "srv", "name": "web_search"}])
     s.model_response([found])
     assert not fold(s.chain.events()).unmatched_results
+
+
+NAMELESS = [{"type": "tool_call_response", "response": 1}, {"type": "tool_result", "content": "x"}]
+
+
+@pytest.mark.parametrize("result", NAMELESS)
+@pytest.mark.parametrize("method", ["message", "model_response"])
+def test_a_result_that_names_neither_call_nor_tool_is_refused(s: Session, result: dict[str, Any], method: str) -> None:
+    def say(*parts: object) -> None:
+        if method == "message":
+            s.message("tool", list(parts))
+        else:
+            s.model_response(list(parts))
+
+    s.tool_call("look", {}, id="c")
+    for none in (None, ""):
+        refused(s, lambda none=none: say(result | {"id": none}), "neither the id of its call nor the name of its tool")
+    refused(s, lambda: say(result | {"name": "find"}), "'find'", "no call of that tool is open")
+    say(result | {"name": "look"})
+    refused(s, lambda: say(result | {"name": "look"}), "'look'", "no call of that tool is open")
+    assert not fold(s.chain.events()).open_calls
+
+
+def test_results_without_ids_are_of_the_calls_of_their_tools_one_of_each(s: Session) -> None:
+    call, result = {"type": "tool_call", "name": "look"}, {"type": "tool_call_response", "name": "look", "response": 1}
+    s.tool_call("look", {}, id="a")
+    # What runs its own tools says both in one message.
+    s.model_response([call, result])
+    assert [one["id"] for one in fold(s.chain.events()).open_calls] == ["a"]
+    s.tool_call("look", {}, id="b")
+    refused(s, lambda: s.message("tool", [result, result, result]), "'look'", "no call of that tool is open")
+    s.message("tool", [{"type": "tool_call_response", "id": "a", "response": 1}, result])
+    assert [part["id"] for part in last(s)[2]["parts"]] == ["a", "b"]
+
+
+def test_a_result_without_an_id_is_of_a_call_from_before_the_session_was_opened(journal: Journal) -> None:
+    with journal.session("s", create=True) as s:
+        s.tool_call("look", {}, id="a")
+    with journal.session("s") as s:
+        s.message("tool", {"role": "function", "name": "look", "content": "ok"})
+        assert not fold(s.chain.events()).open_calls
+
+
+def test_what_is_archived_already_is_not_archived_again(journal: Journal) -> None:
+    with journal.session("s", create=True) as s:
+        refused(s, s.unarchive, "s is not archived; nothing was written", error=Refused)
+        s.archive()
+    with journal.session("s") as s:
+        refused(s, s.archive, "s is archived already; nothing was written", error=Refused)
+        refused(s, lambda: s.update(archived=True), "archived already", error=Refused)
+        # It says something else as well.
+        s.update(archived=True, title="x")
+        s.unarchive()
+        refused(s, s.unarchive, "not archived", error=Refused)
 
 
 def test_a_call_that_is_said_again_waits_for_its_confirmation_still(s: Session) -> None:
