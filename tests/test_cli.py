@@ -705,6 +705,16 @@ def test_an_export_of_events_that_are_not_there(gj: Gj, filled: Journal, kind: s
     assert refused.stderr == f"gj: s has no event {absent}\nhint: Its newest event is s@6.\n"
 
 
+def test_an_export_that_needs_a_folder_says_so_before_it_has_written_a_line(gj: Gj, journal: Journal) -> None:
+    with journal.session("s", create=True) as s:
+        s.user("short")
+        s.user("long " * 20_000)
+        s.user("in the tail")
+        refused = gj("export", "s", ok=False)
+        assert (refused.exit_code, refused.stdout) == (2, "") and "s has side files" in refused.stderr
+        assert len(gj("export", "s", "--only", "2,4").stdout.splitlines()) == 4
+
+
 # --- demo ----------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gitjournal import objects, refs
+from gitjournal.chain import blobs
 from gitjournal.errors import FormatError, ImportRefused, NotFound, Refused, StorageError, UsageError
 from gitjournal.event import Event
 from gitjournal.export_check import FILES_SUFFIX as FILES_SUFFIX
@@ -66,17 +67,34 @@ class Jsonl:
         if only is not None and files is not None and files.exists():
             # Whoever sends the folder along would send what an earlier export has put there.
             raise UsageError(f"{files} is there already, and may hold what is to be withheld", hint="Remove it first.")
+        if files is None:
+            _refuse_files(journal, name, only)
         count = 0
         for whole in journal.events(name):
             withhold = only is not None and whole.seq not in only and whole.type not in STRUCTURE
             event = whole.withhold() if withhold and not whole.withheld else whole
             for k in range(1, len(event.files) + 1):
                 if files is None:
-                    raise UsageError(f"{name} has side files, which need a folder", hint="Export to a file.")
+                    raise _needs_folder(name)
                 _write(files / f"{event.seq}.{k}", event.read_file(k))
             out.write(event.raw + b"\n")
             count += 1
         return count
+
+
+def _refuse_files(journal: Journal, name: Name, only: Collection[int] | None) -> None:
+    """UsageError, before anything is written, when an event that is to be shown has side files."""
+    view = journal.chain(name).snapshot()
+    if view.commit is None:
+        return
+    # Events of a tail have none.
+    for seq, _, ids in blobs(journal.store, view.commit.tree, 0, view.in_git):
+        if ids and (only is None or seq in only) and journal.event(name, seq).files:
+            raise _needs_folder(name)
+
+
+def _needs_folder(name: Name) -> UsageError:
+    return UsageError(f"{name} has side files, which need a folder", hint="Export to a file.")
 
 
 def _write(path: Path, data: bytes) -> None:
