@@ -13,7 +13,7 @@ import click
 
 from gitjournal.cli_base import App, journal_option, json_option, name_argument, pass_app, write_file
 from gitjournal.cli_names import find, find_branch, position
-from gitjournal.errors import UsageError
+from gitjournal.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     from gitjournal.journal import Journal
@@ -50,7 +50,7 @@ def key(app: App, key: str | None, new: bool, mode: str | None, as_json: bool) -
     store = app.journal().store
     before = signing.Policy("off", signing.key(store)) if mode else signing.read(store)
     if key is None and not new and mode is None:
-        _say_policy(app, before, as_json)
+        _say_policy(app, before, as_json, _unasked(app, before))
         return
     wanted = _wanted(before, key, new, mode)
     signer = signing.signer(wanted, os.environ, _ask)
@@ -60,6 +60,17 @@ def key(app: App, key: str | None, new: bool, mode: str | None, as_json: bool) -
     else:
         app.note(f"{store.path} signs {_WHAT[wanted.mode]} with {signer.fingerprint}")
         app.say(_allowed_line(signer))
+
+
+def _unasked(app: App, policy: Policy) -> Signer | None:
+    """The key, if no passphrase is needed for it; else why there is none is said."""
+    from gitjournal import signing
+
+    try:
+        return signing.signer(policy, os.environ)
+    except JournalError as error:
+        app.note(str(error))
+        return None
 
 
 _WHAT = {"every": "every commit", "seal": "seals", "off": "nothing"}
@@ -106,14 +117,17 @@ def _say_policy(app: App, policy: Policy, as_json: bool, signer: Signer | None =
     from gitjournal.render import printable
 
     if as_json:
-        app.emit(
-            {"sign": policy.mode, "key": policy.key or None, "fingerprint": signer.fingerprint if signer else None}
-        )
+        told: dict[str, str | None] = {"sign": policy.mode, "key": policy.key or None, "fingerprint": None}
+        if signer:
+            told |= {"fingerprint": signer.fingerprint, "allowed_signer": _allowed_line(signer)}
+        app.emit(told)
     elif policy.mode == "off":
         app.say("nothing is signed; gj key KEY sets a key")
     else:
         key = "the key that ssh would take" if policy.key == "auto" else printable(policy.key)
-        app.say(f"signs {_WHAT[policy.mode]} with {key}")
+        app.say(f"signs {_WHAT[policy.mode]} with {key}{f', {signer.fingerprint}' if signer else ''}")
+        if signer:
+            app.say(_allowed_line(signer))
 
 
 def for_one_append(journal: Journal) -> dict[str, Any]:

@@ -65,7 +65,13 @@ def test_a_seal_without_a_key_says_so(gj: Gj, filled: Path) -> None:
 def test_a_key_of_the_user(gj: Gj, filled: Path, tmp_path: Path) -> None:
     signer = keys.generate(tmp_path / "id")
     told = json.loads(gj("key", tmp_path / "id", "--sign", "every", "--json").stdout)
+    line = told.pop("allowed_signer")
+    assert line.endswith(f" {signer.line}")
     assert told == {"sign": "every", "key": str(tmp_path / "id"), "fingerprint": signer.fingerprint}
+    assert gj("key").stdout == f"signs every commit with {tmp_path / 'id'}, {signer.fingerprint}\n{line}\n"
+    (tmp_path / "id").rename(tmp_path / "away")
+    assert "signs every commit" in gj("key").stdout
+    (tmp_path / "away").rename(tmp_path / "id")
     gj("append", "s", "{}", "--type", "message")
     commits = git_text("rev-list", "--max-count=2", "s/main", cwd=filled).split()
     assert b"gpgsig" in git("cat-file", "-p", commits[0], cwd=filled).stdout
