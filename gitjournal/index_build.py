@@ -236,7 +236,7 @@ class Indexer:
             return Begin()
         return said(self._journal.chain(name))
 
-    def _keep(self, branch: _Branch, saves: Mapping[int, str]) -> None:
+    def _keep(self, branch: _Branch, saves: Mapping[int, bytes]) -> None:
         """Keep folds, no closer to each other than those of a line that is read at once."""
         rows = self._db.execute("SELECT seq FROM saved WHERE branch = ?", (branch.number,)) if branch.grown else ()
         there = [seq for (seq,) in rows]

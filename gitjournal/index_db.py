@@ -19,7 +19,7 @@ from gitjournal.index_text import COLUMNS
 from gitjournal.lease import locked
 
 #: Counts up when the tables below, or what stands in them, change their meaning.
-SCHEMA = 3
+SCHEMA = 4
 _APPLICATION = 0x676A6978
 #: How long a reader waits for another process that brings the index up to date, in seconds.
 PATIENCE = 2.0
@@ -31,6 +31,9 @@ SMALL_PAGE, LARGE_PAGE = 1024, 4096
 _BESIDE = ("-wal", "-shm", "-journal")
 #: What a database that cannot be read raises: of a damaged schema, Python cannot always decode what SQLite says.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
+#: The columns of words as FTS5 has them. A word of any but the first takes two bytes more in each document: most are of
+#: tools.
+ORDER = COLUMNS[::-1]
 #: What a word is.
 TOKENS = 'tokenize="unicode61 remove_diacritics 2"'
 
@@ -60,7 +63,7 @@ CREATE INDEX part_segment ON part(segment);
 -- What provider responses used (index_used.py), under the segment and the event of the first of them.
 CREATE TABLE response(id INTEGER PRIMARY KEY, records BLOB NOT NULL);
 -- The fold of a long branch in the middle, to go on from.
-CREATE TABLE saved(branch INTEGER NOT NULL, seq INTEGER NOT NULL, state TEXT NOT NULL, PRIMARY KEY(branch, seq));
+CREATE TABLE saved(branch INTEGER NOT NULL, seq INTEGER NOT NULL, state BLOB NOT NULL, PRIMARY KEY(branch, seq));
 -- One session. `status` is its state while nobody writes to it; `wakes` says that one waits in it, or that one may.
 CREATE TABLE session(
     session TEXT PRIMARY KEY, updated TEXT NOT NULL, archived INTEGER NOT NULL, project TEXT NOT NULL,
@@ -73,7 +76,7 @@ CREATE INDEX label_session ON label(session);
 CREATE INDEX session_parent ON session(parent, session) WHERE parent <> '';
 CREATE INDEX session_archived ON session(session) WHERE archived;
 -- Which words are where, and not the texts: those are in the journal.
-CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, {TOKENS}, content='');
+CREATE VIRTUAL TABLE words USING fts5({", ".join(ORDER)}, {TOKENS}, content='');
 -- The time of each document, as `index_text.moment` has it.
 CREATE TABLE stamp(id INTEGER PRIMARY KEY, ts INTEGER NOT NULL);
 PRAGMA application_id = {_APPLICATION};

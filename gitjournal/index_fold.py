@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from zlib import compress, decompress
 
 from gitjournal import index_used, objects
 from gitjournal.chain import branch_origin
@@ -67,19 +68,19 @@ class LineFold:
         self._begun: list[tuple[int, Spent]] = []
 
     @classmethod
-    def thaw(cls, text: str) -> LineFold:
+    def thaw(cls, kept: bytes) -> LineFold:
         """The fold that `freeze` has written down."""
-        frozen = json.loads(text)
+        frozen = json.loads(decompress(kept))
         self = cls()
         self.seq, self.first_words, self.own = frozen["seq"], frozen["first_words"], frozen["own"]
         self._begun = [(first, spent) for first, spent in frozen["begun"]]
         self._builder = cast(_Builder, _Builder.thaw(frozen["builder"]))
         return self
 
-    def freeze(self) -> str:
-        """All that is needed to go on."""
+    def freeze(self) -> bytes:
+        """All that is needed to go on, deflated: ids of all responses are in it."""
         frozen = {"seq": self.seq, "first_words": self.first_words, "own": self.own, "begun": self._begun}
-        return json.dumps(frozen | {"builder": self._builder.freeze()}, separators=(",", ":"))
+        return compress(json.dumps(frozen | {"builder": self._builder.freeze()}, separators=(",", ":")).encode())
 
     def push(self, event: Event, *, begins: bool) -> bytes | None:
         """Take the next event, with which a part ``begins`` or not. The record of a response."""

@@ -27,7 +27,7 @@ class Line:
     def __init__(self, segments: Segments, chain: Chain, view: Snapshot) -> None:
         self.fold = LineFold()
         #: Folds in the middle that should be kept, by seq.
-        self.saves: dict[int, str] = {}
+        self.saves: dict[int, bytes] = {}
         self.tree = view.commit.tree if view.commit else None
         self.in_git = view.in_git
         #: The marks (`index_segments.mark`) of the events that are not in git.

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from gitjournal.index_db import SEQ_BITS
+from gitjournal.index_db import ORDER, SEQ_BITS
 
 #: With more hits than this, about so many are ranked beside those in titles: those of the sessions written last.
 MOST_RANKED = 16_000
-#: Weights of the columns: a word in the title says more than one in the output of a tool.
-_RANK = "bm25(words, 10.0, 4.0, 1.0, 0.4)"
+#: Weights of columns: a word in the title says more than one in the output of a tool.
+_WEIGHTS = {"title": 10.0, "summary": 4.0, "text": 1.0, "tools": 0.4}
+_RANK = f"bm25(words, {', '.join(str(_WEIGHTS[column]) for column in ORDER)})"
 _SEQ = (1 << SEQ_BITS) - 1
 
 
