@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import compress, decompress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -443,7 +444,12 @@ def test_a_grown_source_is_not_mapped_again(journal: Journal, source: Path) -> N
     assert [*journal.events("s/rewind-1")][-1].data["n"] == 52
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"gitjournal":1}', b"\xff", b"[" * 5000])
+_NO_NOTES = (b"", b"{}", b"[1]", b'{"gitjournal":1}', b"\xff", b"[" * 5000)
+
+
+@pytest.mark.parametrize(
+    "damage", [*_NO_NOTES, *map(compress, _NO_NOTES), compress(b" " * 9_000_000), compress(b"{}")[:-5]]
+)
 def test_what_is_noted_of_an_import_is_only_a_hint(journal: Journal, source: Path, damage: bytes) -> None:
     content = said(1) + said(2)
     take(journal, source, content)
@@ -459,8 +465,8 @@ def test_a_note_of_a_mapper_that_is_damaged_is_thrown_away(journal: Journal, sou
     take(journal, source, content)
     (note,) = (journal.path / "gitjournal" / "index").rglob("*.import")
     for number, wrong in enumerate(([], {}, {"count": "x"}, None), 3):
-        told = json.loads(note.read_bytes())
-        note.write_text(json.dumps({**told, "mapper": wrong}))
+        told = json.loads(decompress(note.read_bytes()))
+        note.write_bytes(compress(json.dumps({**told, "mapper": wrong}).encode()))
         content += said(number)
         report = take(journal, source, content)
         assert (report.added, report.branch) == (1, "main")
