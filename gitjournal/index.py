@@ -33,7 +33,7 @@ Say = Callable[[str], object]
 #: With more branches to be indexed than this, and than are in the index, a new index is quicker.
 _MANY = 500
 #: Bytes in packs of a journal that is a small one.
-_SMALL = 16_000_000
+_SMALL = 4_000_000
 _DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError, zlib.error, struct.error)
 #: What a row that lacks something makes of a question; of a new index, it is a fault of the question.
 _ODD = (KeyError, TypeError, AttributeError)
@@ -236,6 +236,7 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
         raise
     if removed:
         index_db.settle(db)
+    index_db.widen(db, _page(journal))
     return True
 
 

@@ -25,8 +25,9 @@ _APPLICATION = 0x676A6978
 PATIENCE = 2.0
 #: The seq of a document is the lower part of its row id, its segment the upper.
 SEQ_BITS = 27
-#: Bytes of a page; with small ones the many tables of a small index take less room.
-SMALL_PAGE, LARGE_PAGE = 1024, 4096
+#: Bytes of a page; with small ones the many tables of a small index take less room, with large ones a search of many
+#: events is quicker.
+SMALL_PAGE, LARGE_PAGE = 512, 4096
 #: What SQLite keeps beside a database.
 _BESIDE = ("-wal", "-shm", "-journal")
 #: What a database that cannot be read raises: of a damaged schema, Python cannot always decode what SQLite says.
@@ -172,6 +173,22 @@ def page_of(path: Path) -> int:
             with closing(db):
                 return int(db.execute("PRAGMA page_size").fetchone()[0])
     return 0
+
+
+def widen(db: sqlite3.Connection, page: int) -> None:
+    """Give a database that has grown pages of this size, if it has smaller ones and no other process has it open."""
+    if db.execute("PRAGMA page_size").fetchone()[0] >= page:
+        return
+    with suppress(sqlite3.Error):
+        try:
+            db.execute("PRAGMA busy_timeout = 0")
+            # With a log beside it, it keeps the pages that it has.
+            db.execute("PRAGMA journal_mode = DELETE")
+            db.execute(f"PRAGMA page_size = {page}")
+            db.execute("VACUUM")
+        finally:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
 
 def create(path: Path | None, page: int = LARGE_PAGE) -> sqlite3.Connection:

@@ -709,6 +709,27 @@ def test_an_index_keeps_the_size_of_its_pages(filled: Journal, page: int, monkey
     assert rows_of(filled) == right and index_db.page_of(file_of(filled)) == page
 
 
+def test_an_index_that_has_grown_gets_large_pages_when_nobody_else_has_it_open(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rows_of(filled) and index_db.page_of(file_of(filled)) == index_db.SMALL_PAGE
+    monkeypatch.setattr(index, "_SMALL", 0)
+
+    def write(text: str) -> None:
+        with filled.session("s") as session:
+            session.user(text)
+        check_grown(filled)
+
+    with closing(sqlite3.connect(file_of(filled))) as other:
+        other.execute("SELECT * FROM session").fetchall()
+        write("while it is read")
+        assert index_db.page_of(file_of(filled)) == index_db.SMALL_PAGE
+    write("afterwards")
+    assert index_db.page_of(file_of(filled)) == index_db.LARGE_PAGE
+    with closing(sqlite3.connect(file_of(filled))) as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_the_words_of_a_deleted_session_are_gone(filled: Journal) -> None:
     asked = Asked(filled)
     with filled.session("t", create=True) as s:
