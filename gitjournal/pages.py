@@ -28,7 +28,7 @@ from gitjournal.files import make_once, read_regular
 from gitjournal.objects import git_id
 
 #: A page is closed before it gets larger, in bytes: who reads one object inflates a page.
-PAGE = 64 * 1024
+PAGE = 256 * 1024
 # What is larger has enough to be deflated by alone; what is smaller is no longer than a delta.
 _MOST = PAGE // 2
 _LEAST = 48
