@@ -23,9 +23,11 @@ def gc(app: App, as_json: bool) -> None:
 
     It takes about half of the space that it takes after git gc, which does not know what is like what. No object is
     left out, not even one that nothing leads to: git gc does that. Sessions can be recorded meanwhile, and what they
-    write is in packs of its own. Refs are packed into one file. It takes about a second for each thousand events, and
-    reading an event here and there takes a little longer afterwards.
+    write is in packs of its own. Refs are packed into one file, and the index is written without gaps. It takes about
+    a second for each thousand events, and reading an event here and there takes a little longer afterwards.
     """
+    from gitjournal import index
+
     journal = app.journal()
     journal.store.check_writable()
     with shown(_QUIET) as progress:
@@ -35,6 +37,7 @@ def gc(app: App, as_json: bool) -> None:
 
         saved = journal.store.repack(show)
     journal.store.pack_refs()
+    index.compact(journal)
     if saved is None:
         app.note("there is nothing to pack, or another process packs it")
         before = after = objects = 0

@@ -132,6 +132,14 @@ def _forgotten(journal: Journal, path: Path) -> str:
     return ""
 
 
+def compact(journal: Journal) -> None:
+    """Write the index, if there is one, without gaps; not while another process uses it."""
+    with suppress(Unusable, sqlite3.Error):
+        if db := index_db.open_file(index_db.place(journal.path)):
+            with closing(db):
+                index_db.compact(db)
+
+
 def titles(journal: Journal, names: Sequence[Name]) -> dict[Name, str]:
     """Titles (or first words) of branches, as far as the index has them now: nothing is read for it."""
     try:

@@ -304,6 +304,13 @@ def settle(db: sqlite3.Connection) -> bool:
     return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
 
+def compact(db: sqlite3.Connection) -> None:
+    """Merge what came in many pieces, and leave no free pages. sqlite3.Error."""
+    db.execute("INSERT INTO words(words) VALUES ('optimize')")
+    db.execute("VACUUM")
+    settle(db)
+
+
 def remove(path: Path) -> None:
     """Remove an index with what SQLite keeps beside it. OSError."""
     for suffix in (*_BESIDE, ""):

@@ -730,6 +730,28 @@ def test_an_index_that_has_grown_gets_large_pages_when_nobody_else_has_it_open(
         assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_an_index_that_came_in_pieces_is_written_without_gaps(filled: Journal, gj: Gj) -> None:
+    def free() -> int:
+        with closing(sqlite3.connect(file_of(filled))) as db:
+            return int(db.execute("PRAGMA freelist_count").fetchone()[0])
+
+    index.compact(filled)
+    assert not file_of(filled).exists()
+    for number in range(40):
+        with filled.session("s") as session:
+            session.user(f"{number} " + " ".join(f"word{number * 7 + n}" for n in range(200)))
+        assert rows_of(filled)
+    large, right = file_of(filled).stat().st_size, Asked(filled).content()
+    with closing(sqlite3.connect(file_of(filled), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        index.compact(filled)
+    assert free() > 0
+    gj("gc")
+    assert free() == 0 and file_of(filled).stat().st_size < large
+    assert Asked(filled).content() == right
+    check_grown(filled)
+
+
 def test_the_words_of_a_deleted_session_are_gone(filled: Journal) -> None:
     asked = Asked(filled)
     with filled.session("t", create=True) as s:
