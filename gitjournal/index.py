@@ -134,7 +134,7 @@ def _forgotten(journal: Journal, path: Path) -> str:
 
 def compact(journal: Journal) -> None:
     """Write the index, if there is one, without gaps; not while another process uses it."""
-    with suppress(Unusable, sqlite3.Error):
+    with suppress(Unusable, sqlite3.Error, UnicodeDecodeError):
         if db := index_db.open_file(index_db.place(journal.path)):
             with closing(db):
                 index_db.compact(db)
