@@ -188,9 +188,10 @@ pub fn moment(digits: &str) -> Option<u64> {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let months = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let month = (month as usize).checked_sub(1)?;
-    let good = year >= 1970 && (1..=*months.get(month)?).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    let is_day = (1..=*months.get(month)?).contains(&day);
+    (year >= 1970 && is_day && hour < 24 && minute < 60 && second < 60).then_some(())?;
     let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
-    let days = years + months[..month].iter().sum::<u64>() + good.then_some(day)? - 1;
+    let days = years + months[..month].iter().sum::<u64>() + day - 1;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 

@@ -182,6 +182,7 @@ def _signers(suite: Suite) -> None:
         "time-of-february-30": f'alice valid-after="20260230" {key}\n',
         "time-of-hour-24": f'alice valid-before="202601012400" {key}\n',
         "time-before-1970": f'alice valid-after="19691231" {key}\n',
+        "time-of-month-99-before-1970": f'alice valid-after="19699901" {key}\n',
         "time-with-small-z": f'alice valid-after="20260101z" {key}\n',
         "time-empty": f'alice valid-after="" {key}\n',
         "time-without-value": f"alice valid-before {key}\n",
