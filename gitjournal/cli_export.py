@@ -80,8 +80,8 @@ def export(
 
     jsonl is one event a line in its canonical form, with side files in FILE.files; importing that gives the same
     commits. The format that a session was imported from gives back the bytes that were imported, also of a trunk with
-    rewinds the whole file. With --only the other events are written as headers: the file still verifies as one chain,
-    and nobody can read them.
+    rewinds the whole file; records does so for an import of any format. With --only the other events are written as
+    headers: the file still verifies as one chain, and nobody can read them.
 
     atif, otlp, openai-chat and openai-chat-jsonl write any session for other programs. What has no place there is
     counted, and said at the end.

@@ -115,25 +115,12 @@ def _in_file(path: Path) -> Iterator[Secret]:
     from gitjournal.files import read_given
     from gitjournal.redact import Redactor
     from gitjournal.refs import Name
-    from gitjournal.scan import Secret, masked
+    from gitjournal.scan import Secret, in_text, masked
 
     # Its marks are seen nowhere, so the key need not be anybody's.
     redactor = Redactor(os.urandom(32))
-    for number, text in _records(read_given(path, "text").decode("utf-8", "surrogateescape")):
-        for place, hit in redactor.look(text, names=True):
-            line = number + text.count("\n", 0, place.start)
-            yield Secret(Name(path.name), line, hit.rule, "", masked(place.secret), (hit.at,))
-
-
-def _records(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file of JSON values, by number; a file that is none is one text."""
-    from gitjournal.redact import is_json
-
-    lines = text.split("\n")
-    if is_json(text) or not all(is_json(line) for line in lines if line.strip()):
-        yield 1, text
-        return
-    yield from enumerate(lines, 1)
+    for line, place, hit in in_text(redactor, read_given(path, "text").decode("utf-8", "surrogateescape")):
+        yield Secret(Name(path.name), line, hit.rule, "", masked(place.secret), (hit.at,))
 
 
 def _say(app: App, one: Secret, path: str | None, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import NoReturn
 
 #: A hook's input is never more than this, in bytes: it may hold what a tool printed.
 _MAX_INPUT = 64 * 1024 * 1024
@@ -29,6 +30,14 @@ def receive(journal: str | None) -> None:
     except BaseException as error:  # the agent must not hear of it, whatever it is
         _tell(error)
     os._exit(0)
+
+
+def refused(words: list[str]) -> NoReturn:
+    """End a call that is wrong, as by the settings of another version, so that the agent is not kept from anything."""
+    from gitjournal.errors import UsageError
+
+    _tell(UsageError(f"a hook was called in a way that it does not know: gj {' '.join(words)}"))
+    sys.exit(1)
 
 
 def _child(raw: bytes, journal: str | None) -> None:

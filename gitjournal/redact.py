@@ -94,6 +94,14 @@ def places(text: str, more: str = "", *, names: bool = False) -> list[Place]:
     return [Place(*view.back(one.start, one.end), one.rule, view.text[one.start : one.end], "", whole) for one in found]
 
 
+def suspected(text: str, more: str = "") -> list[tuple[int, int]]:
+    """Where the detector sees something in a text, in order: there is all that `places` finds in it, or in one of its
+    lines, and what is none when one looks closer. `detect.Missing`.
+    """
+    view = View(text)
+    return [view.back(one.start, one.end) for one in detect.find(view.text, more)]
+
+
 def is_json(text: str) -> bool:
     """Whether a text is one JSON value that can hold strings of its own."""
     body = text.lstrip("\ufeff \t\r\n")

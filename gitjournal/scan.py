@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitjournal.errors import JournalError, NotFound, UsageError
 from gitjournal.lineage import Part, common, parts
+from gitjournal.redact import is_json, suspected
 from gitjournal.refs import JOURNAL_SESSION, Name
 
 if TYPE_CHECKING:
@@ -172,6 +173,38 @@ def _pieces(content: bytes) -> Iterator[str]:
     size = _PIECE if len(content) > _WHOLE else len(content) or 1
     for start in range(0, len(content), size):
         yield content[start : start + size + _OVERLAP].decode("utf-8", "surrogateescape")
+
+
+def in_text(redactor: Redactor, text: str) -> Iterator[tuple[int, Place, Hit]]:
+    """(number of the line, place, hit) of each secret in the text of a file, which may be lines of JSON values."""
+    suspects = suspected(text)
+    if not suspects:
+        return
+    lines = text.split("\n")
+    if is_json(text) or not all(is_json(line) for line in lines if line.strip()):
+        yield from _numbered(text, 1, redactor.look(text, names=True))
+        return
+    for number in _lines(text, suspects):
+        yield from _numbered("", number, redactor.look(lines[number - 1], names=True))
+
+
+def _numbered(text: str, number: int, found: Iterable[tuple[Place, Hit]]) -> Iterator[tuple[int, Place, Hit]]:
+    past = 0
+    for place, hit in found:
+        number += text.count("\n", past, place.start)
+        past = max(past, place.start)
+        yield number, place, hit
+
+
+def _lines(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """The numbers of the lines that spans, which are in order, touch, each once."""
+    number, past, last = 1, 0, 0
+    for start, end in spans:
+        number += text.count("\n", past, start)
+        past = max(past, start)
+        until = number + text.count("\n", start, end)
+        yield from range(max(number, last + 1), until + 1)
+        last = max(last, until)
 
 
 def masked(secret: str) -> str:

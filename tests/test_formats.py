@@ -585,6 +585,13 @@ def test_formats_of_other_packages_are_found(journal: Journal, source: Path, mon
             formats.find(name)
 
 
+#: A first line that is longer than what is looked at, with the id of the session at its end.
+BEHIND = (
+    b'{"parentUuid":null,"isSidechain":false,"message":{"role":"user","content":"%b"},"type":"user","sessionId":"s1"}\n'
+)
+BEHIND %= b"x" * 300_000
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -593,6 +600,9 @@ def test_formats_of_other_packages_are_found(journal: Journal, source: Path, mon
         (b'{"torn' + b"\n" + line(), True),
         (b'{"type":"summary","summary":"x","leafUuid":"y"}\n', True),
         (line("x" * 300_000), True),
+        (BEHIND, True),
+        (BEHIND.replace(b'"isSidechain"', b'"other"'), False),
+        (b"[" + BEHIND, False),
         (b'{"sessionId":"a","projectHash":"b","kind":"main"}\n', False),
         (b'{"type":"session.start","data":{"sessionId":"x"},"id":"y"}\n', False),
         (b'{"timestamp":"t","type":"session_meta","payload":{}}\n', False),

@@ -7,6 +7,7 @@ import io
 import json
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,17 @@ def test_a_file_of_the_corpus_in_its_own_format_and_grown_from_its_half(
     for end in (len(raw) // 2, len(raw)):
         grown.write_bytes(raw[:end])
         check(gitjournal.init(tmp_path / "other"), grown, fmt.name)
+
+
+@corpus
+@pytest.mark.parametrize("hundredths", [2, 30, 97])
+def test_a_file_of_the_corpus_that_was_cut_when_it_came_first(path: Path, journal: Journal, hundredths: int) -> None:
+    raw, grown = path.read_bytes(), journal.path.parent / path.name
+    grown.write_bytes(raw[: len(raw) * hundredths // 100])
+    with suppress(JournalError):
+        import_file(journal, grown)
+    grown.write_bytes(raw)
+    check(journal, grown, (detect(Source(grown)) or find("records")).name)
 
 
 def test_the_whole_corpus_twice_leaves_the_same_refs(journal: Journal) -> None:

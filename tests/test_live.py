@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -248,6 +249,33 @@ def test_the_door_takes_only_the_exact_hook(
         monkeypatch.setattr(sys, "argv", ["gj", *words])
         entry.main()
     assert called == ["hook None", "hook j", "gj", "gj", "gj", "gj"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hook",), ("hook", "codex"), ("hook", "claude-code", "--jornal", "x"), ("hook", "claude-code", "x", "--new"),
+        ("--jornal", "x", "hook", "claude-code"), ("--journal=x", "hook", "claude-code", "--new"),
+    ],
+)  # fmt: skip
+def test_a_hook_that_is_called_wrongly_forbids_the_agent_nothing(words: tuple[str, ...], state: Path) -> None:
+    ran = subprocess.run([sys.executable, "-m", "gitjournal", *words], input=b"{}", capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, b"") and ran.stderr.startswith(b"gj: ")
+    assert live.logged(state)[-1]["message"].endswith("gj " + " ".join(words))
+
+
+def test_what_is_no_hook_or_has_somebody_at_a_terminal_keeps_its_status(
+    monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    from gitjournal import entry
+
+    for words, at in ((["hook", "codex"], True), (["show", "hook", "codex"], False), (["hok"], False)):
+        monkeypatch.setattr(sys, "argv", ["gj", *words])
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda at=at: at))
+        with pytest.raises(SystemExit) as end:
+            entry.main()
+        assert end.value.code in (2, 4)
+    assert not live.logged(state)
 
 
 def test_a_hook_without_an_agent_is_one_line(gj: Gj) -> None:

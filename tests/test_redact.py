@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import sys
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT
 
-from gitjournal import detect, redact
+from gitjournal import detect, escapes, redact
 from gitjournal.errors import FormatError, Refused, UsageError
 from gitjournal.escapes import View
 from gitjournal.redact import Hit, Redactor
@@ -378,11 +379,45 @@ def test_any_record_keeps_its_structure_and_is_clean_after(value: Any, ascii_onl
         assert shape(json.loads(got)) == shape(value)
 
 
-@given(st.recursive(st.text(max_size=8), lambda inner: inner.map(json.dumps), max_leaves=3))
-def test_every_place_of_a_view_leads_back_to_its_own_characters(text: str) -> None:
-    view = View(text)
+@pytest.mark.parametrize("at_once", [1, 2, 1 << 17])
+@given(text=st.recursive(st.text(max_size=8), lambda inner: inner.map(json.dumps), max_leaves=3))
+def test_every_place_of_a_view_leads_back_to_its_own_characters(at_once: int, text: str) -> None:
+    whole = View(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(escapes, "_AT_ONCE", at_once)
+        view = View(text)
+    assert view.text == whole.text
+    assert [view.forth(at) for at in range(len(text) + 1)] == [whole.forth(at) for at in range(len(text) + 1)]
     spans = [view.back(at, at + 1) for at in range(len(view.text))]
     assert spans == sorted(spans)
     for at, (start, end) in enumerate(spans):
         assert 0 <= start < end <= len(text)
         assert view.text[at] in View(text[start:end]).text
+
+
+@pytest.mark.parametrize("escape", [r"\r\n", r"\"", r"\\n", r"\u00e9", "\x1b[0m\x07", r"\t\r"])
+def test_the_view_of_a_text_of_escapes_takes_little_memory(escape: str) -> None:
+    text = escape * (2_000_000 // len(escape))
+    tracemalloc.start()
+    try:
+        view = View(text)
+        # Runs of white space are one piece.
+        assert tracemalloc.get_traced_memory()[1] < (10_000_000 if escape in (r"\r\n", r"\t\r") else 50_000_000)
+    finally:
+        tracemalloc.stop()
+    assert view.back(len(view.text) - 1, len(view.text))[1] == len(text) if view.text else escape[0] == "\x1b"
+
+
+def test_what_escapes_stand_for_is_not_remembered_without_bounds() -> None:
+    View("x".join(r"\n" * n for n in range(300)))
+    View("".join("\\" + "u005c" * (n % 7) + f"u{n:04x}" for n in range(0x11000)))
+    assert len(escapes.ALL_LEVELS) <= 1 << 16 and max(map(len, escapes.ALL_LEVELS)) <= 64
+    escapes.ALL_LEVELS.clear()
+
+
+@pytest.mark.parametrize("between", ["\r\n", "\n\r\t", "\n\n", "\t"])
+def test_a_secret_between_runs_of_white_space_goes_alone(between: str) -> None:
+    record = json.dumps({"t": f"a{between * 3}{TOKEN}{between * 3}b"})
+    got, hits = clean(record.encode())
+    assert [hit.rule for hit in hits] == ["github_token"]
+    assert json.loads(got)["t"].replace(redact.mark(hits[0]), TOKEN) == json.loads(record)["t"]

@@ -19,8 +19,9 @@ from gitjournal import Journal, fold
 from gitjournal.erase import erase
 from gitjournal.errors import FormatError
 from gitjournal.event import Event
-from gitjournal.formats import export, import_file, resaved
+from gitjournal.formats import export, find, import_file, resaved
 from gitjournal.formats.copied import is_copied
+from gitjournal.formats.protocol import RecordFormat
 from gitjournal.formats.records import Record
 from gitjournal.refs import Name
 from gitjournal.state_form import SessionState
@@ -210,6 +211,17 @@ def test_an_older_saving_that_was_never_seen_is_said_not_to_be_kept(journal: Jou
 def test_another_message_under_the_same_place_is_no_growth(journal: Journal, source: Path) -> None:
     take(journal, source, gemini(said(1), said(2)))
     assert take(journal, source, gemini(said(1), said(3), said(4))).branch == "import-2"
+
+
+def test_an_element_that_becomes_what_stands_around_others_is_no_growth() -> None:
+    def at(place: tuple[str, int], raw: bytes, *, fragment: bool) -> Record:
+        return Record(1, 0, raw, json.loads(raw), "", False, True, b"", place, fragment)
+
+    fmt = find("openai-agents")
+    assert isinstance(fmt, RecordFormat)
+    word, other = at(("a", 0), b'"x"', fragment=False), at(("a", 0), b'{"y": 1}', fragment=True)
+    assert fmt.comes_again(word, other) and resaved.changes(fmt, [word], [other]) is None
+    assert resaved.changes(fmt, [other._replace(raw=b"{}")], [other]) == [other]
 
 
 def test_a_document_that_is_only_spaced_otherwise(journal: Journal, source: Path) -> None:

@@ -308,8 +308,24 @@ def test_a_name_of_a_side_file_leads_nowhere(
     named = [objects.side_file(b"x", "text/plain", name) for name in ("../../../evil", "..", "/evil", "a/evil", "good")]
     monkeypatch.setattr(Beside, "of", lambda *_: named)
     take(journal, tmp_path / "a.jsonl", claude())
-    assert [path.name for path in back(journal, home, project).files] == ["good", f"{ID}.jsonl"]
+    for name in ("a/b", "../../evil"):
+        take(journal, tmp_path / "b.jsonl", claude(1, isSidechain=True, agentId="7"), session=f"{ID}.agent-{name}")
+    report = back(journal, home, project)
+    assert [path.name for path in report.files] == ["good", f"{ID}.jsonl"]
     assert not [path for path in tmp_path.rglob("*evil*") if journal.store.path not in path.parents]
+    left = "../../evil, a/b, ../../../evil, .., /evil, ..."
+    assert report.notes == [f"left out: 6 sub-agents or files whose names are no plain ones: {left}"]
+
+
+def test_a_line_that_came_in_two_steps_is_no_file_beside(
+    journal: Journal, home: Path, project: Path, tmp_path: Path
+) -> None:
+    whole = claude() + claude(1, "x" * 300)
+    for content in (whole[:-40], whole):
+        take(journal, tmp_path / "a.jsonl", content)
+    report = back(journal, home, project)
+    assert [path.name for path in report.files] == [f"{ID}.jsonl"]
+    assert report.files[0].read_bytes() == whole.replace(OLD.encode(), str(project).encode())
 
 
 # --- Codex -------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from support import Gj, git
 from test_redact import OTHER, PEM, TOKEN
 
 import gitjournal
-from gitjournal import delete, detect, erase, policy, scan
+from gitjournal import delete, detect, erase, policy, redact, scan
 from gitjournal.journal import Journal
 from gitjournal.redact import Redactor
 from gitjournal.refs import JOURNAL_SESSION, Name
@@ -231,9 +233,47 @@ def test_files_are_looked_at_without_a_journal(gj: Gj, tmp_path: Path) -> None:
 
     assert lines("nothing\n") == []
     assert lines(f"one\ntwo {TOKEN}\n") == ["2  github_token  ghp_… (40 characters)"]
+    assert [one.split()[0] for one in lines(f"{TOKEN}\n\n{TOKEN} {OTHER}\n\n{TOKEN}\n")] == ["1", "3", "3", "5"]
     assert lines(f'{{"a":1}}\n\n{{"b":{{"c":"{TOKEN}"}}}}\n') == ["3  /b/c  github_token  ghp_… (40 characters)"]
     assert lines(json.dumps({"b": [TOKEN]}, indent=1)) == ["3  /b/0  github_token  ghp_… (40 characters)"]
     assert [line.split()[1] for line in lines(PEM)] == ["private_key"]
+
+
+def test_lines_without_a_secret_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    find = detect.find
+    monkeypatch.setattr(detect, "find", lambda text, more="": looked.append(text) or find(text, more))
+    secret = json.dumps({"b": TOKEN})
+    for line in ("\n", "\r\n", "{}\n", '{"a":1}\n'):
+        got = [(at, hit.at) for at, _, hit in scan.in_text(Redactor(KEY), line * 3000 + secret + "\n" + line * 3000)]
+        assert got == [(3001, "/b")] and len(looked) < 5
+        looked.clear()
+
+
+KIND = "RSA PRIVATE KEY"
+_LINES = st.lists(
+    st.one_of(
+        st.sampled_from(["", " ", "{}", "[]", json.dumps({TOKEN: 1}), json.dumps({"id": OTHER, "password": "x"})]),
+        st.builds(
+            lambda name, text: json.dumps({name: json.dumps([text])}),
+            st.sampled_from(["a", "password", "type"]),
+            st.sampled_from([TOKEN, PEM, "hunter2", "s3cr3tPassw0rd9", f"{TOKEN} {OTHER}", "\r\n\t", "words"]),
+        ),
+    ),
+    max_size=12,
+)
+
+
+@given(_LINES)
+# What looks like one secret over several lines has others in it.
+@example([f'"-----BEGIN {KIND}-----"', json.dumps(TOKEN), f'"-----END {KIND}-----"'])
+@example([json.dumps(PEM[:200]), json.dumps(f"password={TOKEN}"), json.dumps(PEM[200:])])
+def test_a_file_of_json_lines_is_as_its_lines(lines: list[str]) -> None:
+    redactor = Redactor(KEY)
+    alone = [(number, *one) for number, line in enumerate(lines, 1) for one in redactor.look(line, names=True)]
+    if redact.is_json(text := "\n".join(lines)):
+        return
+    assert list(scan.in_text(redactor, text)) == alone
 
 
 def test_a_file_that_is_not_there(gj: Gj, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gitjournal import canonical
 from gitjournal.formats.claude_beside import original
 from gitjournal.formats.claude_map import ClaudeMapper
 from gitjournal.formats.claude_parts import NAME, agent_of, session_of
-from gitjournal.formats.protocol import About, Head, Home, Item, RecordFormat, Source, mapped
+from gitjournal.formats.protocol import HEAD_BYTES, About, Head, Home, Item, RecordFormat, Source, mapped
 from gitjournal.formats.records import Record, Salvage
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.shapes import Members, members, text
@@ -28,6 +28,10 @@ _TYPES = frozenset({"user", "assistant", "system", "summary", "progress", "attac
 _KEPT = ("type", "subtype", "uuid", "message", "attachment")
 # Members that only this program writes.
 _OWN = re.compile(rb'"(?:parentUuid|isSidechain|leafUuid|isSnapshotUpdate|toolUseResult)"\s*:')
+# How a record begins of which the message is longer than what is looked at: the session's id stands behind it.
+_BEGIN = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{"parentUuid"\s*:\s*(?:null|"[^"\\]*")\s*,\s*"(?:isSidechain|logicalParentUuid)"\s*:'
+)
 
 
 def is_record(value: Any) -> bool:
@@ -73,10 +77,14 @@ class ClaudeCode(RecordFormat):
 
     def sniff(self, head: Head) -> bool:
         """Whether one of the first lines is a record of Claude Code."""
-        return any(map(is_record, head.values)) or (
-            # A first line that is longer than the head.
-            b"\n" not in head.raw and b'"sessionId"' in head.raw and _OWN.search(head.raw) is not None
-        )
+        if any(map(is_record, head.values)):
+            return True
+        if b"\n" in head.raw:
+            return False
+        # A first line that is longer than the head.
+        if b'"sessionId"' in head.raw and _OWN.search(head.raw):
+            return True
+        return len(head.raw) >= HEAD_BYTES and _BEGIN.match(head.raw) is not None
 
     def about(self, found: Iterator[Record], source: Source) -> About:
         """The first session id, and what the records there say. A sub-agent's file carries its parent's id."""

@@ -8,6 +8,7 @@ from typing import BinaryIO
 from gitjournal.errors import UsageError
 from gitjournal.event import Event
 from gitjournal.formats.copied import copied_bytes, copied_count, in_order, is_copied
+from gitjournal.formats.generic import Records
 from gitjournal.formats.imported import after_record, is_anew, is_redacted, raw_piece
 from gitjournal.journal import Journal
 from gitjournal.refs import Name
@@ -16,12 +17,14 @@ from gitjournal.refs import Name
 def export_raw(fmt: str, journal: Journal, name: Name, out: BinaryIO) -> int:
     """Write the bytes of all imported records of a branch, in the order of the source; the number of records.
 
-    A trunk or an import branch gives its source whole, with the records of its rewinds. UsageError, before anything is
-    written, when events are without a record, records are missing, or the session is of another format.
+    A trunk or an import branch gives its source whole, with the records of its rewinds. ``records`` gives that of any
+    import. UsageError, before anything is written, when events are without a record, records are missing, or the
+    session is of another format.
     """
     missing, newest = 0, None
     for branch, event in in_order(journal, name):
-        if event.type == "session.start" and not event.withheld and event.data.get("source") != fmt:
+        is_start = event.type == "session.start" and not event.withheld
+        if is_start and fmt not in (event.data.get("source"), Records.name):
             raise UsageError(f"{name} was not imported from {fmt}", hint="gj export --format jsonl writes any session.")
         if event.type == "session.start" and event.stored_data.get("exact") is False:
             raise UsageError(

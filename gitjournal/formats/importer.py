@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gitjournal import policy
 from gitjournal.errors import NotFound, Refused, UsageError
 from gitjournal.event import Event
-from gitjournal.formats import again, copies, left, moved, resaved
+from gitjournal.formats import again, copies, left, moved, named, resaved
 from gitjournal.formats.drafted import drafted
 from gitjournal.formats.feed import Feed
 from gitjournal.formats.imported import ANEW
@@ -68,30 +68,39 @@ class _Strand:
         # Not held on to: it may be large.
         if next(self._strand.records(), None) is None:
             return report
-        session = self._session(report)
+        wanted = self._session()
+        session = named.of_format(self._journal, self._fmt.name, wanted)
+        if session != wanted and self._options.session is not None:
+            raise UsageError(
+                f"session {wanted} is there already, and was not imported from {self._fmt.name}",
+                hint="Give another id with --session.",
+            )
         if self._options.complete_only and not self._strand.about.settled and not self._journal.branches(session):
             report.pending = True
             return report
-        if self._options.redactor is None and self._was_redacted(session):
+        if self._options.redactor is None and any(map(self._was_redacted, {wanted, session})):
             # What was taken out once must not come in by the next import.
             self._options = self._options._replace(redactor=policy.redactor(self._journal.store))
         self._check(session)
-        return self._gone_on(session) or self._compared(session)
+        report = self._gone_on(session) or self._compared(session)
+        if session != wanted:
+            report.notes.insert(0, f"a session {wanted} was not imported from {self._fmt.name}: this one is {session}")
+        return report
 
     def _report(self, session: str = "") -> ImportReport:
         return ImportReport(str(self._source.path), self._fmt.name, session, dry_run=self._options.dry_run)
 
-    def _session(self, report: ImportReport) -> str:
+    def _session(self) -> str:
         """The session id: asked for, else the source's own, else that of the same content, else the file's name."""
         if self._options.session is not None:
-            return moved.usable(self._options.session)
+            return named.usable(self._options.session)
         own = self._strand.about.session
         if own is None and (found := moved.find(self._fmt, self._strand, self._journal, self._source, self._options)):
             return found
         for candidate in (own, self._source.stem):
             try:
                 if candidate:
-                    return moved.usable(candidate)
+                    return named.usable(candidate)
             except UsageError:
                 continue
         raise UsageError(f"{self._source.path} has no usable session id", hint="Give one with --session.")
@@ -239,12 +248,15 @@ class _Strand:
 
     def _lines_of(self, of: str | None, report: ImportReport, how: str) -> list[Name]:
         """The lines of another session that the source needs; `Deferred` where that may come later."""
-        if of is None or of == report.session:
+        if of is None:
             return []
         try:
-            lines = copies.lines(self._journal, of)
+            session = named.of_format(self._journal, self._fmt.name, of)
+            lines = copies.lines(self._journal, session)
         except UsageError:
-            lines = []
+            session, lines = of, []
+        if session == report.session:
+            return []
         if not lines and self._options.wait:
             raise Deferred
         if not lines:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from gitjournal import refs
-from gitjournal.errors import JournalError, UsageError
+from gitjournal.errors import JournalError
 from gitjournal.formats.feed import Feed
 from gitjournal.formats.imported import EPOCH, raw_piece
 from gitjournal.formats.known import Line
+from gitjournal.formats.named import is_of_another, usable
 from gitjournal.formats.report import ImportReport
 from gitjournal.formats.versions import generations
 from gitjournal.journal import Journal
-from gitjournal.refs import JOURNAL_SESSION, TRUNK, Name
+from gitjournal.refs import TRUNK, Name
 from gitjournal.writer import Draft
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ _LOOK_UPS: dict[str, dict[Name, tuple[str, str]]] = {}
 
 def find(fmt: RecordFormat, strand: Strand, journal: Journal, source: Source, options: Options) -> str | None:
     """The session that has this very content under another name; None when none has, or the name is known."""
-    if journal.branches(source.stem) if _is_name(source.stem) else False:
+    stem = source.stem
+    if _is_name(stem) and journal.branches(stem) and not is_of_another(journal, fmt.name, stem):
         return None
     feed = iter(Feed(fmt, strand, strand.records(), ImportReport("", fmt.name), options))
     first = next(feed, None)
@@ -42,14 +43,6 @@ def find(fmt: RecordFormat, strand: Strand, journal: Journal, source: Source, op
         (name.session for name in begins if begins[name] == wanted and _is_same(fmt, strand, journal, name, options)),
         None,
     )
-
-
-def usable(session: str) -> str:
-    """The session id if it can be one. UsageError."""
-    refs.check_id(session)
-    if session == JOURNAL_SESSION:
-        raise UsageError(f"the session id {session!r} is reserved for the journal's own log")
-    return session
 
 
 def _is_name(text: str) -> bool:

@@ -26,8 +26,9 @@ from gitjournal.event import Event
 from gitjournal.files import sync_folder
 from gitjournal.formats import find
 from gitjournal.formats.copied import is_copied
+from gitjournal.formats.drafted import WHOLE
 from gitjournal.formats.exporter import raw_records, redacted
-from gitjournal.formats.imported import raw_piece
+from gitjournal.formats.imported import continues, raw_piece
 from gitjournal.formats.protocol import About, RecordFormat, Source
 from gitjournal.formats.records import Record
 from gitjournal.formats.source import joined
@@ -39,6 +40,9 @@ from gitjournal.refs import Name
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: What a path can have and JSON text cannot, or should not: control characters, and bytes that are no UTF-8.
 _NO_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# So many names are told of what is left out, and so many characters of each.
+_NAMES = 5
+_SHOWN = 100
 _WINDOWS = re.compile(r"[A-Za-z]:\\")
 
 
@@ -89,6 +93,8 @@ class Placement(ABC):
     def __init__(self, root: Path, project: Path) -> None:
         self.root = root
         self.project = project
+        #: Names that are no plain ones, of what was not placed; filled as `place` is read.
+        self.left: list[str] = []
 
     @abstractmethod
     def taken(self, session: str) -> bool:
@@ -173,6 +179,12 @@ def restore(journal: Journal, name: Name, placement: Placement, *, dry_run: bool
             with suppress(OSError):
                 path.unlink()
         raise
+    if names := [name[:_SHOWN] for name in dict.fromkeys(placement.left)]:
+        more = ", ..." if len(names) > _NAMES else ""
+        found.notes.append(
+            f"left out: {len(names)} sub-agents or files whose names are no plain ones: "
+            f"{', '.join(names[:_NAMES])}{more}"
+        )
     return found
 
 
@@ -301,7 +313,7 @@ def side_files(journal: Journal, name: Name) -> Iterator[tuple[str, Event, int]]
             continue
         for number, entry in enumerate(event.files, 1):
             given = entry.get("name")
-            if number > 1 and isinstance(given, str):
+            if number > 1 and isinstance(given, str) and not (given == WHOLE and continues(event)):
                 yield given, event, number
 
 

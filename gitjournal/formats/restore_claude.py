@@ -6,11 +6,13 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from gitjournal.errors import NotFound, UsageError
 from gitjournal.formats.claude_beside import AGENTS, OUTPUTS, PLAIN
 from gitjournal.formats.claude_parts import NAME
+from gitjournal.formats.named import is_of_another
 from gitjournal.formats.protocol import About
 from gitjournal.formats.records import Record
 from gitjournal.formats.restore import Placed, Placement, moved, new_uuid4, renamed, side_files
@@ -54,6 +56,7 @@ class Claude(Placement):
         seen: set[Path] = set()
         for agent, child in _agents(journal, about.session or ""):
             if not PLAIN.fullmatch(agent):
+                self.left.append(agent)
                 continue
             yield from self._outputs(journal, child, beside, f"agent-{agent}.meta.json", seen)
             yield Placed(beside / AGENTS / f"agent-{agent}.jsonl", records=child)
@@ -64,7 +67,9 @@ class Claude(Placement):
         """The files beside a transcript: each once, under a plain name."""
         for given, event, number in side_files(journal, name):
             path = beside / (AGENTS if given == meta else OUTPUTS) / given
-            if PLAIN.fullmatch(given) and path not in seen:
+            if not PLAIN.fullmatch(given):
+                self.left.append(given)
+            elif path not in seen:
                 seen.add(path)
                 yield Placed(path, content=event.read_file(number))
 
@@ -110,7 +115,9 @@ def _agents(journal: Journal, session: str) -> Iterator[tuple[str, Name]]:
     """(id, branch) of each sub-agent of a session."""
     begin = f"{session}.agent-"
     for found in sorted({name.session for name in journal.sessions() if name.session.startswith(begin)}):
-        try:
-            yield found.removeprefix(begin), journal.resolve(Name(found))
-        except NotFound:
+        if is_of_another(journal, NAME, found):
             continue
+        plain = found.removesuffix(f".{NAME}")
+        agent = (plain if is_of_another(journal, NAME, plain) else found).removeprefix(begin)
+        with suppress(NotFound):
+            yield agent, journal.resolve(Name(found))

@@ -14,6 +14,7 @@ from gitjournal.formats.codex_items import NAME
 from gitjournal.formats.codex_map import opened_line
 from gitjournal.formats.exporter import raw_records
 from gitjournal.formats.imported import raw_piece
+from gitjournal.formats.named import of_format
 from gitjournal.formats.protocol import About
 from gitjournal.formats.records import Record
 from gitjournal.formats.restore import UUID, Placed, Placement, moved, renamed, said_of
@@ -100,7 +101,7 @@ class Codex(Placement):
 def _past(journal: Journal, of: str, name: Name) -> tuple[Name, About]:
     """The session that another one goes on from, and what it says of itself. UsageError."""
     with suppress(NotFound, UsageError):
-        past = journal.resolve(Name(of))
+        past = journal.resolve(Name(of_format(journal, NAME, of)))
         about = said_of(Format(), journal, past)
         if about.session == of:
             return past, about
