@@ -6,7 +6,7 @@ Floor 3. A crash between the two leaves what was begun open, and readers see it 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -97,13 +97,14 @@ class Calls:
         if known and not is_same_call(known["name"], name):
             raise UsageError(f"call {call_id!a:.80} is one of {known['name']!a:.80}, not of {name!a:.80}")
 
-    def give_ids(self, parts: Iterable[dict[str, Any]]) -> None:
+    def give_ids(self, parts: Sequence[dict[str, Any]]) -> None:
         """Give an id where a model or server gave none: a call gets a new one, a result that of its tool's call.
 
         Without an id nobody could tell which result is whose: UsageError for a result that is nobody's.
         """
         made = list[Mapping[str, Any]]()
-        answered = set[str]()
+        # Also by a result that comes later in the message, with its id.
+        answered = {part["id"] for part in parts if part["type"] == "tool_call_response" and part.get("id")}
         for part in parts:
             if part["type"] == "tool_call":
                 part["id"] = part.get("id") or new_id()

@@ -69,13 +69,18 @@ def ask(
     try:
         return question(db)
     except (*_DAMAGE, *_ODD) as error:
-        # Damage in the middle of the file shows only when it is read.
-        say(f"the index is damaged ({index_db.reason(error)}); making a new one")
+        fault = error
     finally:
         db.close()
-    with suppress(OSError):
-        index_db.remove(index_db.place(journal.path))
-    db = _ready(journal, say, progress, whole)
+    if index_db.is_busy(fault):
+        say("another process keeps the index: working without it")
+        db = _temporary(journal, progress)
+    else:
+        # Damage in the middle of the file shows only when it is read.
+        say(f"the index is damaged ({index_db.reason(fault)}); making a new one")
+        with suppress(OSError):
+            index_db.remove(index_db.place(journal.path))
+        db = _ready(journal, say, progress, whole)
     try:
         return question(db)
     except _DAMAGE as error:
@@ -219,6 +224,8 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
         with suppress(StorageError):
             journal.store.pack_refs()
             found = look(journal.store)
+    # Whoever gave it larger pages may have been kept from setting this again.
+    db.execute("PRAGMA journal_mode = WAL")
     db.execute("BEGIN IMMEDIATE")
     try:
         paths = changed(db, journal.store, found)

@@ -187,8 +187,8 @@ def widen(db: sqlite3.Connection, page: int) -> None:
             db.execute(f"PRAGMA page_size = {page}")
             db.execute("VACUUM")
         finally:
-            db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
+            db.execute("PRAGMA journal_mode = WAL")
 
 
 def create(path: Path | None, page: int = LARGE_PAGE) -> sqlite3.Connection:

@@ -1482,3 +1482,29 @@ def test_branches_that_are_no_json_are_damage(filled: Journal, how: str) -> None
     else:
         assert asked.search("theta") == ["s/b@6"] and "the index is damaged" in asked.notes[0]
     check_grown(filled)
+
+
+def test_an_index_that_somebody_else_keeps_is_done_without_and_not_removed(filled: Journal) -> None:
+    index.ask(filled, index_query.sessions)
+    path = index_db.place(filled.path)
+    other = sqlite3.connect(path, isolation_level=None)
+    # As it is left where somebody was kept from setting the log again.
+    other.execute("PRAGMA journal_mode = DELETE")
+    said: list[str] = []
+
+    def question(db: sqlite3.Connection) -> int:
+        if not said and not other.in_transaction:
+            other.execute("BEGIN EXCLUSIVE")
+        return int(db.execute("SELECT count(*) FROM session").fetchone()[0])
+
+    before = path.stat().st_ino
+    with closing(other):
+        assert index.ask(filled, question, say=said.append) == 2
+        assert said == ["another process keeps the index: working without it"]
+        assert path.stat().st_ino == before
+        other.execute("ROLLBACK")
+    with filled.session("more", create=True) as session:
+        session.append("message", {"n": 1})
+    index.ask(filled, index_query.sessions)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1068,6 +1068,11 @@ def test_results_without_ids_are_of_the_calls_of_their_tools_one_of_each(s: Sess
     refused(s, lambda: s.message("tool", [result, result, result]), "'look'", "no call of that tool is open")
     s.message("tool", [{"type": "tool_call_response", "id": "a", "response": 1}, result])
     assert [part["id"] for part in last(s)[2]["parts"]] == ["a", "b"]
+    # The result that has the id comes later.
+    for name in ("x", "y"):
+        s.tool_call("look", {}, id=name)
+    s.message("tool", [result, {"type": "tool_call_response", "id": "x", "response": 1}])
+    assert [part["id"] for part in last(s)[2]["parts"]] == ["y", "x"]
 
 
 def test_a_result_without_an_id_is_of_a_call_from_before_the_session_was_opened(journal: Journal) -> None:

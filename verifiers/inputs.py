@@ -100,7 +100,7 @@ class Seeds:
     def input(self, case: dict[str, Any]) -> Input:
         """A case that is a file, with what lies beside it and the files that its options name."""
         source = self._vectors / case["input"]
-        name = f"input{source.suffix}"
+        name = f"input{source.suffix or source.name}"
         files = {name: source.read_bytes()}
         files |= {
             f"{name}.files/{one.name}": one.read_bytes() for one in Path(f"{source}.files").glob("*") if one.is_file()
@@ -112,7 +112,7 @@ class Seeds:
                 files |= {other.name: other.read_bytes()} if other.is_file() else {}
                 one = f"{{}}/{other.name}"
             arguments.append(one.replace("{input}", f"{{}}/{name}"))
-        return Input("export" if source.suffix == ".jsonl" else "proof", files, tuple(arguments))
+        return Input("export" if name == "input.jsonl" else "proof", files, tuple(arguments))
 
     def repository(self, case: dict[str, Any]) -> Repo:
         """The repository of a case: its objects and refs, whatever else lies in it."""
