@@ -9,6 +9,7 @@ import click
 
 from gitjournal.cli_base import App, journal_option, json_option, pass_app
 from gitjournal.cli_progress import shown
+from gitjournal.errors import StorageError
 
 #: Seconds after which it says how far it is.
 _QUIET = 0.5
@@ -36,7 +37,11 @@ def gc(app: App, as_json: bool) -> None:
             progress(f"packing, {done:,} of {count:,} objects")
 
         saved = journal.store.repack(show)
-    journal.store.pack_refs()
+    try:
+        journal.store.pack_refs()
+    except StorageError as error:
+        # A ref that is written at this moment: the next run packs it.
+        app.note(str(error))
     index.compact(journal)
     if saved is None:
         app.note("there is nothing to pack, or another process packs it")

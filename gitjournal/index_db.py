@@ -146,9 +146,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.close()
         if not isinstance(error, sqlite3.OperationalError):
             raise
-        wal = path.with_name(f"{path.name}-wal")
+        logs = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
         # In a folder that cannot be written, a file whose last user closed it is whole by itself.
-        if is_busy(error) or (wal.exists() and wal.stat().st_size):
+        if is_busy(error) or any(log.exists() and log.stat().st_size for log in logs):
             raise
         db = sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, isolation_level=None)
     return db

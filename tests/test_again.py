@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -112,6 +113,21 @@ def test_importing_it_again_adds_nothing_with_and_without_the_note(journal: Jour
         forget(journal)
     report = take(journal, path, path.read_bytes() + said(7))
     assert (report.added, report.branch, report.skipped_known) == (1, "import-2", 6)
+
+
+@pytest.mark.parametrize("what", ["pipe", "device", "folder"])
+def test_what_is_no_note_in_the_place_of_one_is_none(journal: Journal, tmp_path: Path, what: str) -> None:
+    take(journal, tmp_path / "a.jsonl", HISTORY)
+    (note,) = (journal.path / "gitjournal" / "index").rglob("*.import")
+    note.unlink()
+    if what == "pipe":
+        os.mkfifo(note)
+    elif what == "device":
+        note.symlink_to("/dev/zero")
+    else:
+        note.mkdir()
+    assert take(journal, tmp_path / "a.jsonl", HISTORY + said(7)).added == 1
+    assert exported(journal, ID) == HISTORY + said(7)
 
 
 def test_at_once_or_bit_by_bit_and_tried_before(journal: Journal, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import zstandard
 
 import gitjournal
 from gitjournal import cli_import
+from gitjournal.errors import StorageError
+from gitjournal.store import Store
 from tests.support import Gj
 from tests.transcripts import line
 
@@ -177,6 +179,17 @@ def test_a_journal_is_packed_tighter(gj: Gj) -> None:
     assert "objects: " in gj("gc").stdout
     gj("verify")
     assert gj("export", _only(gj), "--format", "claude-code").stdout_bytes == DEMO.read_bytes()
+
+
+def test_a_ref_that_is_written_meanwhile_does_not_undo_the_packing(gj: Gj, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(_: Store) -> None:
+        raise StorageError("a ref is locked")
+
+    gj("import", DEMO)
+    monkeypatch.setattr(Store, "pack_refs", locked)
+    result = gj("gc", "--json")
+    assert json.loads(result.stdout)["objects"] > 100
+    assert "a ref is locked" in result.stderr
 
 
 def _only(gj: Gj) -> Any:

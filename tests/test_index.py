@@ -918,6 +918,28 @@ def test_sub_sessions_are_all_found_while_another_process_updates(
         assert index.below(filled, "s", say=notes.append) == ({"s": ["sub"], "sub": []}, {}) and len(notes) == 1
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-journal"])
+def test_an_index_with_an_unfinished_change_is_not_read_as_it_stands(
+    filled: Journal, suffix: str, public: Path
+) -> None:
+    index.rebuild(filled)
+    path = Path(shutil.copytree(filled.path, public / "journal")) / "gitjournal" / "index.sqlite"
+    path.with_name(path.name + suffix).write_bytes(b"x" * 600)
+    for one in (path, *path.parent.glob("index.sqlite-*")):
+        one.chmod(0o444)
+    path.parents[1].chmod(0o755)
+    path.parent.chmod(0o555)
+
+    def look() -> None:
+        with pytest.raises(index_db.Unusable, match="readonly|unable"):
+            index_db.open_file(path)
+
+    try:
+        assert as_nobody(look) == 0
+    finally:
+        path.parent.chmod(0o755)
+
+
 @pytest.mark.parametrize("age", [index_db.SCHEMA, 0])
 def test_a_rebuild_does_not_wait_for_ever_for_a_file_that_is_in_use(
     filled: Journal, age: int, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ from isal import isal_zlib
 
 from gitjournal import __version__
 from gitjournal.errors import JournalError
+from gitjournal.files import read_regular
 from gitjournal.formats.source import Source
 from gitjournal.formats.versions import Generation, Run
 from gitjournal.journal import Journal
@@ -112,7 +113,7 @@ def _read(path: Path) -> Left | None:
     try:
         if path.stat().st_size > _MOST_BYTES:
             return None
-        said = json.loads(_inflated(path.read_bytes()))
+        said = json.loads(_inflated(read_regular(path)))
         if said.pop("gitjournal") != __version__:
             return None
         left = Left(**said)
