@@ -184,16 +184,23 @@ def _locks(journal: Journal) -> Iterator[Trouble]:
             yield Trouble("stale-lock", what, f"rm {shlex.quote(str(path))}")
 
 
+def _is_old_without_index(pack: Path) -> bool:
+    try:
+        return not pack.with_suffix(".idx").exists() and time.time() - pack.lstat().st_mtime > _OLD_LOCK
+    except FileNotFoundError:
+        # Packs are joined meanwhile.
+        return False
+
+
 def _packs(journal: Journal) -> Iterator[Trouble]:
     """What a git or gj that was killed has left among the packs."""
     folder = journal.store.pack_folder
     with disk_errors(f"look into {folder}"):
         left = repack.left_over(folder)
-        size = sum(path.lstat().st_size for path in left)
-        bare = [path for path in sorted(folder.glob("pack-*.pack")) if not path.with_suffix(".idx").exists()]
-        bare = [path for path in bare if time.time() - path.lstat().st_mtime > _OLD_LOCK]
+        bare = [path for path in sorted(folder.glob("pack-*.pack")) if _is_old_without_index(path)]
     if left:
-        what = f"{_count(len(left), 'pack')} that nobody finished ({size / 1e6:.1f} MB): the writer was killed"
+        megabytes = sum(left.values()) / 1e6
+        what = f"{_count(len(left), 'pack')} that nobody finished ({megabytes:.1f} MB): the writer was killed"
         yield Trouble("unfinished-pack", what, "gj gc", number=len(left))
     for path in bare:
         what = f"{path} has no index, so that nothing finds what is in it"

@@ -8,6 +8,7 @@ The new packs are complete and were read back before an old one is removed.
 
 from __future__ import annotations
 
+import stat
 import time
 import zlib
 from collections import deque
@@ -83,10 +84,17 @@ def repack(
         return Saved(before, sum(_size(Pack(path)) for path in made), written.count)
 
 
-def left_over(folder: Path) -> list[Path]:
-    """The files of packs that were never finished, as a git or gj that was killed leaves them. OSError."""
-    # Who is still at it has written within the hour: git prune counts so as well.
-    return [path for path in folder.glob("tmp_*") if time.time() - path.lstat().st_mtime > _ABANDONED]
+def left_over(folder: Path) -> dict[Path, int]:
+    """The files of packs that were never finished, as a git or gj that was killed leaves them: their sizes. OSError."""
+    found: dict[Path, int] = {}
+    for path in folder.glob("tmp_*"):
+        # One that is finished at this moment has another name now.
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            # Who is still at it has written within the hour: git prune counts so as well.
+            if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > _ABANDONED:
+                found[path] = status.st_size
+    return found
 
 
 def _remove(path: Path) -> None:

@@ -931,7 +931,7 @@ def test_an_index_with_an_unfinished_change_is_not_read_as_it_stands(
     path.parent.chmod(0o555)
 
     def look() -> None:
-        with pytest.raises(index_db.Unusable, match="readonly|unable"):
+        with pytest.raises(index_db.Unusable, match=r"readonly|unable"):
             index_db.open_file(path)
 
     try:

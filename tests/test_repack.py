@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import subprocess
+import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -311,6 +313,29 @@ def test_what_several_packs_have_is_written_once(journal: Journal) -> None:
     saved = journal.store.repack()
     assert saved is not None and saved.objects == len(before)
     assert objects(journal) == before and fsck(journal) == ""
+
+
+def test_what_is_finished_while_it_is_looked_for_and_folders_are_not_left_over(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = journal.store.pack_folder
+    old = (time.time() - 7200,) * 2
+    for name in ("tmp_pack_left", "tmp_pack_done"):
+        (folder / name).write_bytes(b"PACK")
+        os.utime(folder / name, old)
+    (folder / "tmp_dir").mkdir()
+    os.utime(folder / "tmp_dir", old)
+    whole = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        if path.name == "tmp_pack_done":
+            path.unlink(missing_ok=True)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert repack.left_over(folder) == {folder / "tmp_pack_left": 4}
+    assert journal.store.repack() is not None
+    assert sorted(path.name for path in folder.glob("tmp_*")) == ["tmp_dir"]
 
 
 PIECES = st.lists(
