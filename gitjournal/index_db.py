@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -130,9 +131,12 @@ def open_file(path: Path) -> sqlite3.Connection | None:
 
 def _is_own(path: Path) -> bool:
     """Whether a database and what is beside it are files: what a link leads to is somebody else's."""
-    beside = (path.with_name(path.name + suffix) for suffix in _BESIDE)
-    files = [path, *(one for one in beside if os.path.lexists(one))]
-    return all(one.is_file() and not one.is_symlink() for one in files)
+    for suffix in ("", *_BESIDE):
+        # The last who closes a database removes what is beside it, at any moment.
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(f"{path}{suffix}").st_mode):
+                return False
+    return True
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -1530,3 +1530,23 @@ def test_an_index_that_somebody_else_keeps_is_done_without_and_not_removed(fille
     index.ask(filled, index_query.sessions)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_another_reader_that_ends_at_this_moment_makes_the_index_no_foreign_file(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.ask(filled, index_query.sessions)
+    path = index_db.place(filled.path)
+    log = path.with_name(path.name + "-wal")
+    log.write_bytes(b"")
+    whole = os.lstat
+
+    def lstat(one: Any, **how: Any) -> os.stat_result:
+        found = whole(one, **how)
+        if str(one) == str(log):
+            log.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert index_db._is_own(path)
+    assert not log.exists()
