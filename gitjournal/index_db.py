@@ -258,6 +258,11 @@ def _poured(fresh: sqlite3.Connection, path: Path) -> bool:
         live = _to_replace(path)
         if live is None:
             return False
+        page = live.execute("PRAGMA page_size").fetchone()[0]
+        if page != fresh.execute("PRAGMA page_size").fetchone()[0]:
+            # It was given larger ones meanwhile; a database with a log takes none of another size.
+            fresh.execute(f"PRAGMA page_size = {page}")
+            fresh.execute("VACUUM")
         fresh.backup(live, progress=_deadline(path))
         live.execute("PRAGMA journal_mode = WAL")
         settle(live)

@@ -709,6 +709,23 @@ def test_an_index_keeps_the_size_of_its_pages(filled: Journal, page: int, monkey
     assert rows_of(filled) == right and index_db.page_of(file_of(filled)) == page
 
 
+def test_an_index_that_gets_large_pages_while_another_is_made_takes_its_content(
+    filled: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, put = rows_of(filled), index_db.put_in_place
+
+    def widened(fresh: sqlite3.Connection, made: Path, path: Path) -> None:
+        db = index_db.open_file(path)
+        assert db is not None
+        with closing(db):
+            index_db.widen(db, index_db.LARGE_PAGE)
+        put(fresh, made, path)
+
+    monkeypatch.setattr(index_db, "put_in_place", widened)
+    index.rebuild(filled)
+    assert rows_of(filled) == right and index_db.page_of(file_of(filled)) == index_db.LARGE_PAGE
+
+
 def test_an_index_that_has_grown_gets_large_pages_when_nobody_else_has_it_open(
     filled: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
