@@ -10,7 +10,9 @@ and noted under ``odd``; types that the vocabulary does not have are counted and
 
 from __future__ import annotations
 
+import base64
 import gc
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import copy
@@ -25,6 +27,8 @@ from gitjournal.state_read import Data, begins_turn
 from gitjournal.vocabulary import DENIED, INTERRUPTED, REQUIREMENTS, USAGE
 
 __all__ = ["TYPES", "USAGE", "SessionState", "StateBuilder", "Status", "entry_of", "fold"]
+
+_COUNTERS = struct.Struct(f"{len(USAGE)}q")
 
 
 class StateBuilder(Life):
@@ -41,7 +45,8 @@ class StateBuilder(Life):
     def thaw(cls, frozen: dict[str, Any]) -> StateBuilder:
         """The builder that `freeze` has written down."""
         builder = cls(history=False)
-        builder._responses = dict(frozen["responses"])
+        raw, size = base64.b64decode(frozen["counters"]), _COUNTERS.size
+        builder._responses = {name: raw[at * size : (at + 1) * size] for at, name in enumerate(frozen["responses"])}
         builder._resume(SessionState(**untagged(frozen["state"])))
         return builder
 
@@ -54,7 +59,8 @@ class StateBuilder(Life):
         self._next: int | None = None
         self._usage = [0] * len(USAGE)
         # Counters by provider response id: lines of one response repeat its usage, often with growing output.
-        self._responses: dict[str, list[int]] = {}
+        # A long session has hundreds of thousands, so packed.
+        self._responses: dict[str, bytes] = {}
         # Whether the event is talk of a sub-agent that a source wrote into its parent's session.
         self._aside = False
 
@@ -107,7 +113,8 @@ class StateBuilder(Life):
         """The builder as JSON values, for `thaw` to go on with. UsageError for one that keeps the history."""
         if self._full:
             raise UsageError("a fold that keeps the history cannot be frozen")
-        return {"state": tagged(self.state().members()), "responses": dict(self._responses)}
+        counters = base64.b64encode(b"".join(self._responses.values())).decode()
+        return {"state": tagged(self.state().members()), "responses": [*self._responses], "counters": counters}
 
     def _resume(self, state: SessionState) -> None:
         super()._resume(state)
@@ -244,18 +251,19 @@ class StateBuilder(Life):
         counts = self._counts(data)
         total = self._usage
         name = self._text(data, "response.id")
-        before = self._responses.get(name) if name else None
-        if before is None:
+        kept = self._responses.get(name) if name else None
+        if kept is None:
             # Without an id, an event that says nothing only brings counters: it is no response of its own.
             self._state.turns["model"] += 1 if name or spoke else 0
             for i, count in enumerate(counts):
                 total[i] += count
         else:
+            before = _COUNTERS.unpack(kept)
             counts = list(map(max, before, counts))
             for i, count in enumerate(counts):
                 total[i] += count - before[i]
         if name:
-            self._responses[name] = counts
+            self._responses[name] = _COUNTERS.pack(*counts)
 
     def _note_tools(self, event: Event, parts: list[Any]) -> int:
         """Note the tool calls and results among parts; how many calls there are."""
