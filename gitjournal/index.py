@@ -6,6 +6,7 @@ it. One that is missing, damaged or of another version is made anew; one that is
 
 from __future__ import annotations
 
+import binascii
 import json
 import os
 import sqlite3
@@ -34,7 +35,9 @@ Say = Callable[[str], object]
 _MANY = 500
 #: Bytes in packs of a journal that is a small one.
 _SMALL = 4_000_000
-_DAMAGE = (sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError, zlib.error, struct.error)
+_DAMAGE = (
+    sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError, binascii.Error, zlib.error, struct.error,
+)  # fmt: skip
 #: What a row that lacks something makes of a question; of a new index, it is a fault of the question.
 _ODD = (KeyError, TypeError, AttributeError)
 
@@ -251,7 +254,8 @@ def _refreshed(journal: Journal, db: sqlite3.Connection, found: Look, progress: 
         raise
     if removed:
         index_db.settle(db)
-    index_db.widen(db, _page(journal))
+    if index_db.page_size(db) < index_db.LARGE_PAGE:
+        index_db.widen(db, _page(journal))
     return True
 
 

@@ -175,13 +175,18 @@ def page_of(path: Path) -> int:
     with suppress(OSError, Unusable, *_ERRORS):
         if db := _to_replace(path):
             with closing(db):
-                return int(db.execute("PRAGMA page_size").fetchone()[0])
+                return page_size(db)
     return 0
+
+
+def page_size(db: sqlite3.Connection) -> int:
+    """The size of the pages of a database."""
+    return int(db.execute("PRAGMA page_size").fetchone()[0])
 
 
 def widen(db: sqlite3.Connection, page: int) -> None:
     """Give a database that has grown pages of this size, if it has smaller ones and no other process has it open."""
-    if db.execute("PRAGMA page_size").fetchone()[0] >= page:
+    if page_size(db) >= page:
         return
     with suppress(sqlite3.Error):
         try:
@@ -258,8 +263,8 @@ def _poured(fresh: sqlite3.Connection, path: Path) -> bool:
         live = _to_replace(path)
         if live is None:
             return False
-        page = live.execute("PRAGMA page_size").fetchone()[0]
-        if page != fresh.execute("PRAGMA page_size").fetchone()[0]:
+        page = page_size(live)
+        if page != page_size(fresh):
             # It was given larger ones meanwhile; a database with a log takes none of another size.
             fresh.execute(f"PRAGMA page_size = {page}")
             fresh.execute("VACUUM")

@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -1567,3 +1568,27 @@ def test_another_reader_that_ends_at_this_moment_makes_the_index_no_foreign_file
     monkeypatch.setattr(os, "lstat", lstat)
     assert index_db._is_own(path)
     assert not log.exists()
+
+
+def _no_counters(kept: bytes) -> bytes:
+    frozen = json.loads(zlib.decompress(kept))
+    frozen["builder"]["counters"] = "x"
+    return zlib.compress(json.dumps(frozen).encode())
+
+
+@pytest.mark.parametrize("spoil", [lambda kept: b"x", lambda kept: zlib.compress(b"{}"), _no_counters])
+def test_a_kept_fold_that_is_none_is_damage(
+    filled: Journal, spoil: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in (index_line, index_build):
+        monkeypatch.setattr(room, "APART", 2)
+    index.rebuild(filled)
+    with closing(sqlite3.connect(file_of(filled))) as db, db:
+        kept = db.execute("SELECT rowid, state FROM saved").fetchall()
+        assert kept
+        db.executemany("UPDATE saved SET state = ? WHERE rowid = ?", [(spoil(state), row) for row, state in kept])
+    with filled.session("s") as s:
+        s.append("message", said("theta"), actor="user")
+    asked = Asked(filled)
+    assert asked.search("theta") == ["s@8"] and "the index is damaged" in asked.notes[0]
+    check_grown(filled)
